@@ -1,0 +1,44 @@
+# Two front doors: `make train` and `make test`. Everything lives in .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: train test bench lint debian clean
+
+train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learning curve
+	$(BIN)/gemrl train InvertedPendulum-v5 --steps 6000 --eval-every 500 --set learning_starts=1000 \
+	  --run runs/first/$$(date +%Y%m%d-%H%M%S)
+
+test: .venv/test.done debian ## Lint, types and all tests
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n 2
+
+lint: .venv/test.done
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: .venv/test.done ## Time planning, refresh, gradient steps and the round on one thread
+	taskset -c 0 $(BIN)/python benchmarks/round.py
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+
+.venv/train.done: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing gemrl into .venv (once; a minute or two)"
+	$(INSTALL) -e '.[mujoco]'
+	@touch $@
+
+.venv/test.done: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing gemrl with every extra into .venv (once; a few minutes)"
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) -e '.[dev]'
+	@touch $@ .venv/train.done
+
+# What tests need of Debian: EGL, to draw films off screen. Without root those tests skip by name.
+debian:
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ldconfig -p | grep -q libEGL.so.1; then \
+	  echo "installing libegl1"; apt-get update -qq && apt-get install -y -qq --no-install-recommends libegl1 >/dev/null; fi
+
+clean:
+	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

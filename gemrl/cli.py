@@ -1,0 +1,200 @@
+"""The command line: gemrl train, evaluate, algos. JAX is imported only once the arguments are known to be good."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NoReturn
+
+import gemrl
+from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
+from gemrl.literals import parse_literal, split_setting
+from gemrl.recipes import RECIPES, Recipe, part_or_value, recipe
+
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are exceptions, to be told in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        raise BadValue(f"{message}; see `{self.prog} --help`")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        options = parse(words)
+        command: Callable[[argparse.Namespace], int] = options.command
+        return command(options)
+    except GemrlError as error:
+        print(f"gemrl: {' '.join(str(error).split())}", file=sys.stderr)
+        return WRONG_USE
+    except KeyboardInterrupt:
+        print("gemrl: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def script() -> None:
+    """The entry point of the installed command."""
+    sys.exit(main())
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The options that the words of a command line spell."""
+    parser = _Parser(
+        prog="gemrl",
+        description="Sample-efficient reinforcement learning with episodic memory (GEM, Hu et al., ICML 2021).",
+        epilog="Start with: gemrl train InvertedPendulum-v5 --steps 6000 --set learning_starts=1000",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    for add in (_add_train, _add_evaluate, _add_algos):
+        add(commands)
+    if not words:
+        parser.print_help()
+        raise SystemExit(WRONG_USE)
+    if words[0] not in commands.choices and not words[0].startswith("-"):
+        raise unknown("command", words[0], commands.choices, f"; known: {', '.join(commands.choices)}")
+    options, rest = parser.parse_known_args(words)
+    if rest:
+        _refuse(rest[0], commands.choices.get(words[0], parser))
+    if not hasattr(options, "command"):
+        parser.error("a command is missing")
+    return options
+
+
+def _refuse(word: str, parser: argparse.ArgumentParser) -> NoReturn:
+    if word.startswith("-"):
+        flags = [flag for action in parser._actions for flag in action.option_strings]
+        raise unknown("option", word.split("=")[0], flags, f"; see `{parser.prog} --help`")
+    raise UnknownName(f"unexpected argument {word!r}; see `{parser.prog} --help`")
+
+
+Subcommands = argparse._SubParsersAction  # its only name
+
+
+def _add_train(commands: Subcommands[_Parser]) -> None:
+    train = commands.add_parser(
+        "train",
+        help="train an agent on an environment",
+        description="Train an agent on any gymnasium environment with continuous actions.",
+        epilog="All fields that --set reaches: gemrl algos --fields",
+        allow_abbrev=False,
+    )
+    train.add_argument("env", metavar="ENV", help="a gymnasium id such as HalfCheetah-v5, or package.module:Env-v0")
+    train.add_argument("--algo", default="gem", metavar="NAME", help="a recipe of `gemrl algos` (default: gem)")
+    train.add_argument("--steps", type=_count, default=1_000_000, metavar="N", help="environment steps (default: 1,000,000)")
+    train.add_argument("--seed", type=_whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
+    train.add_argument("--run", type=Path, metavar="DIR", help="the run's folder (default: runs/<algo>/<env>/<seed>)")
+    train.add_argument(
+        "--set",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="FIELD=VALUE",
+        dest="settings",
+        help="change fields of the recipe, such as depth=20 learning_starts=1000",
+    )
+    train.add_argument(
+        "--eval-every", type=_count, default=10_000, metavar="N", help="steps between evaluations (default: 10,000)"
+    )
+    train.add_argument("--eval-episodes", type=_count, default=10, metavar="K", help="episodes of an evaluation (default: 10)")
+    train.add_argument("--tensorboard", action="store_true", help="write TensorBoard logs into the run's folder too")
+    _add_device(train)
+    train.set_defaults(command=_train)
+
+
+def _add_evaluate(commands: Subcommands[_Parser]) -> None:
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="score a trained run, film it or watch it",
+        description="Score the trained model of a run on episodes of the deterministic policy.",
+        epilog="Films of MuJoCo tasks are drawn off screen through EGL: Debian's package is libegl1.",
+        allow_abbrev=False,
+    )
+    evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
+    evaluate.add_argument("--episodes", type=_count, default=10, metavar="K", help="how many episodes (default: 10)")
+    evaluate.add_argument("--video", type=Path, metavar="FILE", help="film the first episode into FILE (.mp4 or .gif)")
+    evaluate.add_argument("--render", action="store_true", help="show the first episode in a window")
+    _add_device(evaluate)
+    evaluate.set_defaults(command=_evaluate)
+
+
+def _add_algos(commands: Subcommands[_Parser]) -> None:
+    algos = commands.add_parser(
+        "algos",
+        help="list the algorithms and what each differs in",
+        description="List the algorithms, each as what it differs in from gem.",
+        allow_abbrev=False,
+    )
+    algos.add_argument("--fields", action="store_true", help="list the fields of a recipe instead")
+    algos.set_defaults(command=_algos)
+
+
+def _add_device(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute (default: auto)")
+
+
+def _whole(text: str) -> int:
+    try:
+        number = float(text.replace(",", ""))
+        if number != int(number) or number < 0:
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0") from None
+    return int(number)
+
+
+def _count(text: str) -> int:
+    try:
+        number = _whole(text)
+    except argparse.ArgumentTypeError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number
+
+
+def chosen_recipe(algo: str, env_id: str, settings: Sequence[str]) -> Recipe:
+    """The recipe `algo` with the environment's preset and then the settings, each field=value."""
+    changed = recipe(algo).for_environment(env_id)
+    for setting in settings:
+        name, text = split_setting(setting)
+        if name not in changed.settable():
+            changed.but(**{name: None})  # raises, with the nearest name
+        value = part_or_value(name, text)
+        try:
+            changed = changed.but(**{name: parse_literal(text) if isinstance(value, str) else value})
+        except BadValue as error:
+            raise BadValue(f"--set {setting}: {error}") from None
+    return changed
+
+
+def _train(options: argparse.Namespace) -> int:
+    chosen = chosen_recipe(options.algo, options.env, options.settings)
+    folder = options.run or Path("runs", options.algo, options.env.replace("/", "-").replace(":", "-"), str(options.seed))
+    from gemrl.session import train_run  # after the recipe is known to be right, since it imports JAX
+
+    return train_run(options, chosen, folder)
+
+
+def _evaluate(options: argparse.Namespace) -> int:
+    from gemrl.session import evaluate_run
+
+    return evaluate_run(options)
+
+
+def _algos(options: argparse.Namespace) -> int:
+    from gemrl.tables import algorithms_table, fields_table, show
+
+    show(fields_table() if options.fields else algorithms_table(RECIPES))
+    return DONE

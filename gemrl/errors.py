@@ -1,0 +1,57 @@
+"""What can go wrong through no fault of gemrl: each error is one line that says what to do."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GemrlError(Exception):
+    """Base of every error that gemrl raises on purpose."""
+
+
+class BadValue(GemrlError, ValueError):
+    """A value that is out of range, of the wrong type, or not a literal."""
+
+
+class UnknownName(BadValue):
+    """A name of an environment, algorithm, field or command that does not exist."""
+
+
+class UnsupportedSpace(GemrlError, TypeError):
+    """Observations or actions that no agent here can handle."""
+
+
+class MissingExtra(GemrlError, ImportError):
+    """An optional dependency that is not installed."""
+
+
+class EnvironmentFault(GemrlError, RuntimeError):
+    """An environment that could not be made, raised, or returned something unusable."""
+
+
+class RunFolderError(GemrlError):
+    """A folder that is not a run, or already holds one."""
+
+
+class ModelFileError(GemrlError):
+    """A saved model that is missing, damaged, or of another kind."""
+
+
+class DeviceError(GemrlError):
+    """A device that this machine or this build of JAX does not have."""
+
+
+def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UnknownName:
+    """The error for an unknown name, with the nearest known one."""
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    suggestion = f"; did you mean {near[0]!r}?" if near else hint
+    return UnknownName(f"unknown {kind} {name!r}{suggestion}")
+
+
+def check_number(name: str, value: object, low: float, high: float = float("inf"), *, whole: bool = False) -> None:
+    """Raises unless `value` is a finite number (a whole one, if so asked) from low to high."""
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high or value == float("inf"):
+        span = f"of at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {value!r}")

@@ -1,0 +1,107 @@
+"""How good is the policy, and how wrong are its values: deterministic episodes on environments of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import gymnasium as gym
+import numpy as np
+
+from gemrl.agents import Agent
+from gemrl.environments import EnvironmentMaker, Scaling, checked_reset, checked_step
+from gemrl.seeding import derived_seed
+
+EPISODE_CAP = 27_000
+"""Steps after which an evaluation episode is cut, since some environments never end one."""
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """The outcome of a number of episodes."""
+
+    returns: tuple[float, ...]
+    lengths: tuple[int, ...]
+    capped: int
+    """Episodes that were cut at the cap."""
+    estimation_error: float
+
+    @property
+    def return_mean(self) -> float:
+        return float(np.mean(self.returns))
+
+    @property
+    def return_std(self) -> float:
+        return float(np.std(self.returns))
+
+    @property
+    def length_mean(self) -> float:
+        return float(np.mean(self.lengths))
+
+
+class Evaluator:
+    """Evaluates agents on the same `episodes` episodes each time, all stepped together as one batch."""
+
+    def __init__(self, make: EnvironmentMaker, *, episodes: int = 10, seed: int = 0, cap: int = EPISODE_CAP) -> None:
+        self._envs = [make() for _ in range(episodes)]
+        self._seeds = [derived_seed(seed, "evaluation episode", number) for number in range(episodes)]
+        self._scaling = Scaling(self._envs[0].observation_space, self._envs[0].action_space)
+        self._cap = cap
+
+    def __call__(self, agent: Agent) -> Evaluation:
+        """Returns and estimation error of the deterministic policy."""
+        episodes = [_Recording(env, seed, self._scaling) for env, seed in zip(self._envs, self._seeds, strict=True)]
+        running = episodes
+        for _ in range(self._cap):
+            actions = agent.act(np.stack([episode.observations[-1] for episode in running]))
+            for episode, action in zip(running, actions, strict=True):
+                episode.step(action)
+            running = [episode for episode in running if not episode.over]
+            if not running:
+                break
+        errors = np.concatenate([episode.estimation_errors(agent) for episode in episodes])
+        return Evaluation(
+            tuple(float(sum(episode.rewards)) for episode in episodes),
+            tuple(len(episode.rewards) for episode in episodes),
+            len(running),
+            float(errors.mean()),
+        )
+
+    def close(self) -> None:
+        """Closes the environments."""
+        for env in self._envs:
+            env.close()
+
+
+class _Recording:
+    """One evaluation episode and what was seen in it."""
+
+    def __init__(self, env: gym.Env, seed: int, scaling: Scaling) -> None:
+        self._env, self._scaling = env, scaling
+        self.observations = [checked_reset(env, seed, scaling, "reset for an evaluation")]
+        self.actions: list[np.ndarray] = []
+        self.rewards: list[float] = []
+        self.terminated = self.over = False
+
+    def step(self, action: np.ndarray) -> None:
+        """Takes one action, in [-1, 1]."""
+        outcome = checked_step(self._env, action, self._scaling, f"step {len(self.actions) + 1} of an evaluation")
+        self.observations.append(outcome.observation)
+        self.actions.append(action)
+        self.rewards.append(outcome.reward)
+        self.terminated, self.over = outcome.terminated, outcome.terminated or outcome.truncated
+
+    def estimation_errors(self, agent: Agent) -> np.ndarray:
+        """Q(s_t, a_t) - G_t for each visited t [T]; a time limit or the cap adds gamma^(T-t) Q(s_T, pi(s_T)) to G_t."""
+        observations = np.stack(self.observations)
+        q = agent.values(observations, np.concatenate([self.actions, agent.act(observations[-1:])]))
+        bootstrap = 0.0 if self.terminated else float(q[-1])
+        return q[:-1] - discounted_returns(np.array(self.rewards), agent.gamma, bootstrap)
+
+
+def discounted_returns(rewards: np.ndarray, gamma: float, bootstrap: float = 0.0) -> np.ndarray:
+    """G_t = r_t + gamma G_{t+1}, with G_T = bootstrap. [T] -> [T]."""
+    returns = np.empty(len(rewards))
+    following = bootstrap
+    for t in reversed(range(len(rewards))):
+        following = returns[t] = rewards[t] + gamma * following
+    return returns

@@ -1,0 +1,40 @@
+"""What a critic's error costs, and which critics the policy climbs: small parts that compute on numpy and JAX arrays alike."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gemrl.errors import check_number
+from gemrl.planning import Array
+
+
+@dataclass(frozen=True)
+class Asymmetric:
+    """(delta)_+^2 + alpha (-delta)_+^2 with delta = Q - R: the paper's conservative objective; alpha = 1 is the squared error."""
+
+    alpha: float = 0.25
+
+    def __post_init__(self) -> None:
+        check_number("alpha", self.alpha, 0)
+
+    def __call__(self, delta: Array) -> Array:
+        xp = delta.__array_namespace__()
+        return xp.maximum(delta, 0) ** 2 + self.alpha * xp.maximum(-delta, 0) ** 2
+
+
+@dataclass(frozen=True)
+class MeanOfCritics:
+    """The policy climbs the mean of all critics."""
+
+    def __call__(self, q: Array) -> Array:
+        """q [C, B] -> [B]."""
+        return q.mean(axis=0)
+
+
+@dataclass(frozen=True)
+class FirstCritic:
+    """The policy climbs the first critic of the first pair, as in TD3."""
+
+    def __call__(self, q: Array) -> Array:
+        """q [C, B] -> [B]."""
+        return q[0]

@@ -1,0 +1,110 @@
+"""Actor and critics: multi-layer perceptrons whose forward pass runs on JAX arrays (training) and numpy arrays (acting) alike."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from gemrl.planning import Array
+
+
+class Layer(eqx.Module):
+    """x @ weight + bias, then (if it has a scale) LayerNorm. An ensemble has a leading axis on every array."""
+
+    weight: Array
+    bias: Array
+    scale: Array | None
+    shift: Array | None
+
+    @staticmethod
+    def init(key: Array, inputs: int, outputs: int, normed: int = 0) -> Layer:
+        """Weights and biases uniform in +-1/sqrt(inputs), as TD3 has them; `normed` features are normalised, 0 for none."""
+        bound = inputs**-0.5
+        weight_key, bias_key = jax.random.split(key)
+        return Layer(
+            jax.random.uniform(weight_key, (inputs, outputs), minval=-bound, maxval=bound),
+            jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound),
+            jnp.ones(normed) if normed else None,
+            jnp.zeros(normed) if normed else None,
+        )
+
+    def linear(self, x: Array) -> Array:
+        """x [*C, B, inputs] -> [*C, B, outputs]."""
+        return x @ self.weight + self.bias[..., None, :]
+
+    def norm(self, x: Array) -> Array:
+        """x with zero mean and unit variance over its features, where this layer normalises."""
+        if self.scale is None or self.shift is None:
+            return x
+        x = x - x.mean(axis=-1, keepdims=True)
+        deviation = ((x * x).mean(axis=-1, keepdims=True) + 1e-5) ** 0.5
+        return x / deviation * self.scale[..., None, :] + self.shift[..., None, :]
+
+
+class MLP(eqx.Module):
+    """ReLU layers and a linear one; `again` is concatenated once more behind the first layer, before its norm."""
+
+    layers: tuple[Layer, ...]
+
+    @staticmethod
+    def init(key: Array, inputs: int, hidden: Sequence[int], outputs: int, *, layer_norm: bool, again: int = 0) -> MLP:
+        """A perceptron inputs -> hidden -> outputs; `again` is the size of what enters a second time."""
+        keys = jax.random.split(key, len(hidden) + 1)
+        layers = []
+        for number, (layer_key, width) in enumerate(zip(keys, hidden, strict=False)):
+            features = width + (again if number == 0 else 0)
+            layers.append(Layer.init(layer_key, inputs, width, features if layer_norm else 0))
+            inputs = features
+        return MLP((*layers, Layer.init(keys[-1], inputs, outputs)))
+
+    def __call__(self, x: Array, again: Array | None = None) -> Array:
+        """x [*C, B, inputs] -> [*C, B, outputs]."""
+        xp = x.__array_namespace__()
+        for number, layer in enumerate(self.layers[:-1]):
+            x = layer.linear(x)
+            if number == 0 and again is not None:
+                again = xp.broadcast_to(again, (*x.shape[:-1], again.shape[-1]))
+                x = xp.concatenate([x, again], axis=-1)
+            x = xp.maximum(layer.norm(x), 0)
+        return self.layers[-1].linear(x)
+
+
+class Actor(eqx.Module):
+    """The policy pi(s), in [-1, 1]."""
+
+    body: MLP
+
+    @staticmethod
+    def init(key: Array, observation: int, action: int, hidden: Sequence[int], *, layer_norm: bool) -> Actor:
+        return Actor(MLP.init(key, observation, hidden, action, layer_norm=layer_norm))
+
+    def __call__(self, observation: Array) -> Array:
+        """observation [B, D] -> action [B, A]."""
+        return observation.__array_namespace__().tanh(self.body(observation))
+
+
+class Critics(eqx.Module):
+    """An ensemble of C critics Q(s, a), each initialised on its own."""
+
+    body: MLP
+    action_twice: bool = eqx.field(static=True)
+
+    @staticmethod
+    def init(
+        key: Array, count: int, observation: int, action: int, hidden: Sequence[int], *, layer_norm: bool, action_twice: bool
+    ) -> Critics:
+        again = action if action_twice else 0
+
+        def one(key: Array) -> MLP:
+            return MLP.init(key, observation + action, hidden, 1, layer_norm=layer_norm, again=again)
+
+        return Critics(jax.vmap(one)(jax.random.split(key, count)), action_twice)
+
+    def __call__(self, observation: Array, action: Array) -> Array:
+        """observation [B, D] and action [B, A], common to all or with a leading axis C of their own -> values [C, B]."""
+        x = observation.__array_namespace__().concatenate([observation, action], axis=-1)
+        x = x if x.ndim == 3 else x[None]
+        return self.body(x, action if self.action_twice else None)[..., 0]

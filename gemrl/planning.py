@@ -1,0 +1,218 @@
+"""Planning on stored trajectories: the rollouts V[t, h] of the paper's equation 7 and the ways to fold them into one return.
+
+    V[t, 1] = r[t] + discount[t] * q_next[t]
+    V[t, h] = r[t] + discount[t] * V[t+1, h-1]      while row t is not the last one of its trajectory
+
+Every planner maps (reward [*B, N], discount [*B, N], last [*B, N], q_next [K, *B, N]) to returns [K, *B, N]. Rows are in
+time order along the final axis, and nothing follows row N-1. `discount` is gamma, or 0 where the step terminated; `last` is
+true where the trajectory cannot be followed further. K counts the value estimates of the next state, one per pair of critics.
+
+numpy arrays are computed by numpy and JAX arrays by JAX; this module imports no JAX.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+
+from gemrl.errors import BadValue, check_number
+
+Array = Any
+"""An array of numpy or JAX."""
+
+
+class Rollout(NamedTuple):
+    """One rollout per row: its value for whom chose it, its value for the evaluator, and its length. Each [K, *B, N]."""
+
+    own: Array
+    other: Array
+    length: Array
+
+
+class Window(NamedTuple):
+    """w steps along the trajectory: discounted reward sum, product of discounts, and whether a row follows. Each [*B, N]."""
+
+    reward: Array
+    discount: Array
+    follows: Array
+
+
+def fold(
+    reward: Array, discount: Array, last: Array, choose: Array, value: Array, depth: int, *, longest: bool = False
+) -> Rollout:
+    """The rollout of 1..depth steps that is best for `choose` (or the longest one), valued by `value`, per row.
+
+    Windows of 1, 2, 4, ... steps are joined pairwise, so the work is O(N log depth) for every depth, and
+    no power of gamma over more than one window is ever formed. Ties take the shortest rollout.
+    """
+    xp = choose.__array_namespace__()
+    count = last.shape[-1]
+    follows = ~last & (xp.arange(count) < count - 1)
+    one_step = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
+    power, window, size = one_step, Window(reward, discount, follows), 1
+    done = None
+    remaining = min(depth, count)
+    while remaining:
+        if remaining & 1:
+            done = power if done is None else _join(power, window, size, done, longest)
+        remaining >>= 1
+        if remaining:
+            power = _join(power, window, size, power, longest)
+            window, size = _lengthen(window, size), 2 * size
+    assert done is not None
+    return done
+
+
+def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: bool) -> Rollout:
+    """The choice among `first` (up to `size` steps) and `size` steps followed by `then` where they can be followed."""
+    xp = first.own.__array_namespace__()
+    own = window.reward + window.discount * _ahead(then.own, size)
+    other = window.reward + window.discount * _ahead(then.other, size)
+    take = window.follows if longest else window.follows & (own > first.own)
+    return Rollout(
+        xp.where(take, own, first.own),
+        xp.where(take, other, first.other),
+        xp.where(take, size + _ahead(then.length, size), first.length),
+    )
+
+
+def _lengthen(window: Window, size: int) -> Window:
+    """The window of twice as many steps."""
+    return Window(
+        window.reward + window.discount * _ahead(window.reward, size),
+        window.discount * _ahead(window.discount, size),
+        window.follows & _ahead(window.follows, size),
+    )
+
+
+def _ahead(x: Array, steps: int) -> Array:
+    """x[..., t + steps], and zero where that row does not exist."""
+    xp = x.__array_namespace__()
+    return xp.concatenate([x[..., steps:], xp.zeros_like(x[..., :steps])], axis=-1)
+
+
+def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tuple[Array, Array, Array, Array]:
+    """The inputs as arrays of one library, with shapes checked."""
+    xp = q_next.__array_namespace__() if hasattr(q_next, "__array_namespace__") else np
+    reward, discount, last, q_next = xp.asarray(reward), xp.asarray(discount), xp.asarray(last), xp.asarray(q_next)
+    rows = reward.shape
+    if not (discount.shape == last.shape == q_next.shape[1:] == rows) or not rows or rows[-1] == 0:
+        raise BadValue(
+            "a planner takes reward, discount and last of one shape [N], N >= 1, and q_next [K, N]; got "
+            f"{reward.shape}, {discount.shape}, {last.shape} and {q_next.shape}"
+        )
+    return reward, discount, last.astype(bool), q_next
+
+
+class Planner(ABC):
+    """What turns stored rewards and estimates into the return of each row."""
+
+    cap: ClassVar[str] = "depth"
+    """The field that bounds how many steps a rollout may have."""
+
+    def __post_init__(self) -> None:
+        check_number(self.cap, self.rollout_cap, 1, whole=True)
+
+    def __call__(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Array:
+        """Planned returns [K, *B, N]."""
+        return self.rollout(*_as_arrays(reward, discount, last, q_next)).other
+
+    def chosen(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Array:
+        """Rollout lengths h* [K, *B, N] that the returns came from."""
+        return self.rollout(*_as_arrays(reward, discount, last, q_next)).length
+
+    @abstractmethod
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        """The rollout behind each return."""
+
+    @property
+    def rollout_cap(self) -> int:
+        """The longest rollout it looks at."""
+        return getattr(self, self.cap)
+
+    def with_depth(self, depth: int) -> Self:
+        """The same planner with another cap on its rollouts."""
+        return replace(self, **{self.cap: depth})  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class NStep(Planner):
+    """V[t, n], or the longest rollout there is where fewer than n steps can be followed."""
+
+    n: int = 1
+    cap: ClassVar[str] = "n"
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        return fold(reward, discount, last, q_next, q_next, self.n, longest=True)
+
+
+@dataclass(frozen=True)
+class LambdaReturn(Planner):
+    """The mean of V[t, h] with weights (1 - lam) lam^(h-1), the rest on the longest rollout of at most `depth` steps."""
+
+    lam: float = 0.9
+    depth: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("lam", self.lam, 0, 1)
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        # R[t] = r + discount * ((1 - lam) * q_next + lam * R[t+1]): an n-step return of other rewards and discounts.
+        mixed = reward + (1 - self.lam) * discount * q_next
+        return fold(mixed, self.lam * discount, last, q_next, q_next, self.depth, longest=True)
+
+
+@dataclass(frozen=True)
+class Single(Planner):
+    """The best V[t, h] of each estimate by its own judgement: equation 5, "without TBP"."""
+
+    depth: int = 5
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        return fold(reward, discount, last, q_next, q_next, self.depth)
+
+
+@dataclass(frozen=True)
+class Twin(Planner):
+    """Twin back-propagation, equations 7 and 8: each estimate picks h*, the other one tells the value there."""
+
+    depth: int = 5
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        return fold(reward, discount, last, q_next, _other(q_next), self.depth)
+
+
+@dataclass(frozen=True)
+class TwinReleased(Planner):
+    """Twin back-propagation as the authors' released code computes it.
+
+    Two things differ from `Twin`. Where a trajectory stops without terminating, "the rewards so far and nothing after" is one
+    more candidate, one step longer than the longest rollout. And the return is at least the estimate's own one-step target.
+    """
+
+    depth: int = 5
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        xp = q_next.__array_namespace__()
+        best = Twin(self.depth).rollout(reward, discount, last, q_next)
+        tail = NStep(self.depth).rollout(reward, discount, last, xp.zeros_like(q_next))
+        nothing_after = (tail.length < self.depth) & (tail.own > best.own)
+        value = xp.where(nothing_after, tail.own, best.other)
+        length = xp.where(nothing_after, tail.length + 1, best.length)
+        one_step = reward + discount * q_next
+        return Rollout(
+            xp.where(nothing_after, tail.own, best.own),
+            xp.maximum(value, one_step),
+            xp.where(one_step > value, 1, length),
+        )
+
+
+def _other(q_next: Array) -> Array:
+    """The two estimates in exchanged order [2, *B, N]."""
+    if q_next.shape[0] != 2:
+        raise BadValue(f"twin back-propagation needs two estimates of the next state, not {q_next.shape[0]}")
+    return q_next[::-1]

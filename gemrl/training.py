@@ -1,0 +1,50 @@
+"""The training loop: environment -> memory -> round, and evaluation on a schedule. It knows no algorithm and writes no file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from gemrl.agents import Agent
+from gemrl.environments import Episode, Task
+from gemrl.evaluation import Evaluation, Evaluator
+
+
+@dataclass(frozen=True)
+class Moment:
+    """What happened in one step of training."""
+
+    step: int
+    episodes: tuple[Episode, ...] = ()
+    compiling: bool = False
+    """True just before the first round, which takes seconds to compile."""
+    losses: dict[str, float] | None = None
+    evaluation: Evaluation | None = None
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """When to evaluate: every so many steps and at the end."""
+
+    evaluator: Evaluator
+    every: int = 10_000
+
+
+def train(agent: Agent, task: Task, steps: int, *, start: int = 0, schedule: Schedule | None = None) -> Iterator[Moment]:
+    """Trains from step `start` to step `steps`; yields what happens."""
+    observation = task.reset()
+    compiled = False
+    for before in range(start, steps, task.lanes):
+        step = before + task.lanes
+        transition, observation, ended = task.step(observation, agent.explore(observation, before))
+        agent.observe(transition)
+        losses = None
+        if agent.due(step, task.lanes):
+            if not compiled:
+                yield Moment(before, compiling=True)
+                compiled = True
+            losses = agent.learn(step)
+        evaluation = None
+        if schedule and (step // schedule.every > before // schedule.every or step >= steps):
+            evaluation = schedule.evaluator(agent)
+        yield Moment(step, tuple(ended), False, losses, evaluation)

@@ -1,0 +1,79 @@
+"""Films of a policy, and a window to watch it in."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from gemrl.environments import make
+from gemrl.errors import BadValue, EnvironmentFault, MissingExtra
+from gemrl.evaluation import EPISODE_CAP
+from gemrl.models import Model
+from gemrl.seeding import derived_seed
+
+OFFSCREEN = "off-screen drawing failed ({}): install Debian's libegl1, or set MUJOCO_GL to what this machine has"
+
+
+def prepare(path: Path) -> None:
+    """Checks that a film can be written, and chooses how MuJoCo draws; must come before any environment is made."""
+    if path.suffix not in (".mp4", ".gif"):
+        raise BadValue(f"a film is a .mp4 or a .gif file, not {path.name!r}")
+    os.environ.setdefault("MUJOCO_GL", "egl")
+    try:
+        import imageio.v2  # noqa: F401
+
+        if path.suffix == ".mp4":
+            import imageio_ffmpeg  # noqa: F401
+    except ImportError:
+        raise MissingExtra("films need what is not installed: pip install 'gemrl[video]'") from None
+
+
+def film(model: Model, env_id: str, seed: int, path: Path) -> int:
+    """Films the first evaluation episode; how many frames it has."""
+    import imageio.v2 as imageio
+
+    env = _make(env_id, "rgb_array")
+    rate = env.metadata.get("render_fps", 30)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    mp4, gif = {"fps": rate, "macro_block_size": 1}, {"duration": 1000 / rate, "loop": 0}
+    writer: Any = imageio.get_writer(path, **(mp4 if path.suffix == ".mp4" else gif))
+    count = 0
+    with writer:
+        for _ in _episode(model, env, seed):
+            try:
+                frame = env.render()
+            except Exception as error:
+                raise EnvironmentFault(OFFSCREEN.format(error)) from None
+            writer.append_data(frame)
+            count += 1
+    env.close()
+    return count
+
+
+def watch(model: Model, env_id: str, seed: int) -> None:
+    """Shows the first evaluation episode in a window."""
+    env = _make(env_id, "human")
+    for _ in _episode(model, env, seed):
+        env.render()
+    env.close()
+
+
+def _make(env_id: str, mode: str) -> Any:
+    try:
+        return make(env_id, render_mode=mode)
+    except EnvironmentFault as error:
+        raise EnvironmentFault(OFFSCREEN.format(error)) from None
+
+
+def _episode(model: Model, env: Any, seed: int) -> Iterator[None]:
+    """Plays the first evaluation episode, pausing at every state."""
+    observation, _ = env.reset(seed=derived_seed(seed, "evaluation episode"))
+    yield
+    for _ in range(EPISODE_CAP):
+        action, _ = model.predict(observation, deterministic=True)
+        observation, _, terminated, truncated, _ = env.step(action)
+        yield
+        if terminated or truncated:
+            break
