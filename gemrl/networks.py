@@ -1,4 +1,7 @@
-"""Actor and critics: multi-layer perceptrons whose forward pass runs on JAX arrays (training) and numpy arrays (acting) alike."""
+"""Actor and critics: multi-layer perceptrons whose forward pass runs on JAX arrays (training) and numpy arrays (acting) alike.
+
+They are initialised by numpy, which compiles nothing, so that a model is there at once.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Sequence
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
+import numpy as np
 
 from gemrl.planning import Array
 
@@ -20,15 +23,14 @@ class Layer(eqx.Module):
     shift: Array | None
 
     @staticmethod
-    def init(key: Array, inputs: int, outputs: int, normed: int = 0) -> Layer:
+    def init(rng: np.random.Generator, inputs: int, outputs: int, normed: int = 0) -> Layer:
         """Weights and biases uniform in +-1/sqrt(inputs), as TD3 has them; `normed` features are normalised, 0 for none."""
         bound = inputs**-0.5
-        weight_key, bias_key = jax.random.split(key)
         return Layer(
-            jax.random.uniform(weight_key, (inputs, outputs), minval=-bound, maxval=bound),
-            jax.random.uniform(bias_key, (outputs,), minval=-bound, maxval=bound),
-            jnp.ones(normed) if normed else None,
-            jnp.zeros(normed) if normed else None,
+            rng.uniform(-bound, bound, (inputs, outputs)).astype(np.float32),
+            rng.uniform(-bound, bound, outputs).astype(np.float32),
+            np.ones(normed, np.float32) if normed else None,
+            np.zeros(normed, np.float32) if normed else None,
         )
 
     def linear(self, x: Array) -> Array:
@@ -50,15 +52,16 @@ class MLP(eqx.Module):
     layers: tuple[Layer, ...]
 
     @staticmethod
-    def init(key: Array, inputs: int, hidden: Sequence[int], outputs: int, *, layer_norm: bool, again: int = 0) -> MLP:
+    def init(
+        rng: np.random.Generator, inputs: int, hidden: Sequence[int], outputs: int, *, layer_norm: bool, again: int = 0
+    ) -> MLP:
         """A perceptron inputs -> hidden -> outputs; `again` is the size of what enters a second time."""
-        keys = jax.random.split(key, len(hidden) + 1)
         layers = []
-        for number, (layer_key, width) in enumerate(zip(keys, hidden, strict=False)):
+        for number, width in enumerate(hidden):
             features = width + (again if number == 0 else 0)
-            layers.append(Layer.init(layer_key, inputs, width, features if layer_norm else 0))
+            layers.append(Layer.init(rng, inputs, width, features if layer_norm else 0))
             inputs = features
-        return MLP((*layers, Layer.init(keys[-1], inputs, outputs)))
+        return MLP((*layers, Layer.init(rng, inputs, outputs)))
 
     def __call__(self, x: Array, again: Array | None = None) -> Array:
         """x [*C, B, inputs] -> [*C, B, outputs]."""
@@ -78,8 +81,8 @@ class Actor(eqx.Module):
     body: MLP
 
     @staticmethod
-    def init(key: Array, observation: int, action: int, hidden: Sequence[int], *, layer_norm: bool) -> Actor:
-        return Actor(MLP.init(key, observation, hidden, action, layer_norm=layer_norm))
+    def init(rng: np.random.Generator, observation: int, action: int, hidden: Sequence[int], *, layer_norm: bool) -> Actor:
+        return Actor(MLP.init(rng, observation, hidden, action, layer_norm=layer_norm))
 
     def __call__(self, observation: Array) -> Array:
         """observation [B, D] -> action [B, A]."""
@@ -94,14 +97,18 @@ class Critics(eqx.Module):
 
     @staticmethod
     def init(
-        key: Array, count: int, observation: int, action: int, hidden: Sequence[int], *, layer_norm: bool, action_twice: bool
+        rng: np.random.Generator,
+        count: int,
+        observation: int,
+        action: int,
+        hidden: Sequence[int],
+        *,
+        layer_norm: bool,
+        action_twice: bool,
     ) -> Critics:
         again = action if action_twice else 0
-
-        def one(key: Array) -> MLP:
-            return MLP.init(key, observation + action, hidden, 1, layer_norm=layer_norm, again=again)
-
-        return Critics(jax.vmap(one)(jax.random.split(key, count)), action_twice)
+        each = [MLP.init(rng, observation + action, hidden, 1, layer_norm=layer_norm, again=again) for _ in range(count)]
+        return Critics(jax.tree.map(lambda *arrays: np.stack(arrays), *each), action_twice)
 
     def __call__(self, observation: Array, action: Array) -> Array:
         """observation [B, D] and action [B, A], common to all or with a leading axis C of their own -> values [C, B]."""

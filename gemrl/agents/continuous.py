@@ -42,23 +42,13 @@ class Learner(eqx.Module):
 
 def init_learner(recipe: Recipe, observation: int, action: int, seed: int) -> Learner:
     """Networks, their targets and optimisers at step 0."""
-    key, actor_key, critic_key = jax.random.split(jax.random.key(seed), 3)
+    rng = stream(seed, "networks")
     hidden, norm = recipe.net_arch, recipe.layer_norm
-    actor = Actor.init(actor_key, observation, action, hidden, layer_norm=norm)
-    critics = Critics.init(
-        critic_key, PAIRS * PAIR_SIZE, observation, action, hidden, layer_norm=norm, action_twice=recipe.action_twice
-    )
-    copy = partial(jax.tree.map, jnp.array)  # the round donates its inputs, so targets need arrays of their own
-    return Learner(
-        actor,
-        critics,
-        copy(actor),
-        copy(critics),
-        _optimizer(recipe).init(actor),
-        _optimizer(recipe).init(critics),
-        jnp.zeros((), jnp.int32),
-        key,
-    )
+    actor = Actor.init(rng, observation, action, hidden, layer_norm=norm)
+    critics = Critics.init(rng, PAIRS * PAIR_SIZE, observation, action, hidden, layer_norm=norm, action_twice=recipe.action_twice)
+    start = jax.jit(_optimizer(recipe).init)
+    learner = Learner(actor, critics, actor, critics, start(actor), start(critics), np.zeros((), np.int32), jax.random.key(seed))
+    return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
 
 
 def _optimizer(recipe: Recipe) -> optax.GradientTransformation:

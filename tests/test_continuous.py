@@ -1,0 +1,292 @@
+"""The round, part by part, against plain implementations of the same equations in numpy and PyTorch."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gemrl.agents.continuous import (
+    Learner,
+    gradient_step,
+    init_learner,
+    move_targets,
+    pair_values,
+    refresh,
+    train_round,
+)
+from gemrl.losses import Asymmetric, FirstCritic
+from gemrl.memory import Memory, Rows, empty_rows, insert, plan, sample
+from gemrl.models import GEM
+from gemrl.networks import Critics
+from gemrl.planning import Single
+from gemrl.recipes import RECIPES, Recipe
+from tests.conftest import SMALL
+
+torch = pytest.importorskip("torch")
+
+D, A = 3, 2
+
+
+def small(name: str = "gem", **fields: Any) -> Recipe:
+    return RECIPES[name].but(**(SMALL | fields))
+
+
+def random_rows(count: int, seed: int = 0, lanes: int = 1) -> Rows:
+    rng = np.random.default_rng(seed)
+    shapes = empty_rows(lanes, count, D, A)
+    rows = Rows(*(rng.normal(size=column.shape).astype(np.float32) for column in shapes))
+    last = rng.random((lanes, count)) < 0.1
+    return rows._replace(discount=np.full((lanes, count), 0.99, np.float32), last=last)
+
+
+def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1) -> Memory:
+    memory = Memory.empty(lanes, capacity, D, A, 2)
+    memory = insert(memory, random_rows(count, lanes=lanes), jnp.full(lanes, count))
+    values = jax.random.normal(jax.random.key(9), memory.q_next.shape)
+    return plan(eqx.tree_at(lambda m: m.q_next, memory, values), Single(3))
+
+
+def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any, critic: int | None) -> Any:
+    """A network written in PyTorch's own functions, from the saved names of its arrays."""
+
+    def get(layer: int, name: str) -> Any:
+        array = arrays[f"{prefix}.{layer}.{name}"]
+        return array if critic is None else array[critic]
+
+    depth = len({key for key in arrays if key.startswith(prefix) and key.endswith(".weight")})
+    for layer in range(depth):
+        x = torch.nn.functional.linear(x, get(layer, "weight").T, get(layer, "bias"))
+        if layer == depth - 1:
+            return x
+        if layer == 0 and again is not None:
+            x = torch.cat([x, again], dim=-1)
+        if f"{prefix}.{layer}.scale" in arrays:
+            x = torch.nn.functional.layer_norm(x, x.shape[-1:], get(layer, "scale"), get(layer, "shift"))
+        x = torch.relu(x)
+    raise AssertionError
+
+
+def torch_arrays(tree: Any, name: str) -> dict[str, Any]:
+    leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
+    return {
+        f"{name}.{jax.tree_util.keystr(path[2:], simple=True, separator='.')}": torch.tensor(np.array(leaf), requires_grad=True)
+        for path, leaf in leaves
+    }
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_gradient_steps_equal_pytorch(name: str) -> None:
+    """Two updates (the second one moves the policy) against autograd and Adam of PyTorch, on the same minibatches."""
+    recipe, memory = small(name), random_memory()
+    learner = init_learner(recipe, D, A, seed=3)
+    actor, critics = torch_arrays(learner.actor, "actor"), torch_arrays(learner.critics, "critics")
+    optimizers = {
+        "critics": torch.optim.Adam(critics.values(), lr=recipe.learning_rate),
+        "actor": torch.optim.Adam(actor.values(), lr=recipe.learning_rate),
+    }
+
+    def q(number: int, state: Any, action: Any) -> Any:
+        again = action if recipe.action_twice else None
+        return forward(critics, "critics", torch.cat([state, action], -1), again, number)[:, 0]
+
+    for step in range(2):
+        key = jax.random.key(step)
+        groups = 2 if recipe.separate_batches else 1
+        batch = jax.tree.map(lambda x: torch.tensor(np.array(x)), sample(memory, key, (groups, recipe.batch_size)))
+        loss = torch.zeros(())
+        for number in range(4):
+            pair = number // 2
+            group = pair if recipe.separate_batches else 0
+            for regressed in (0, 1) if recipe.regress_on_both else (pair,):
+                delta = q(number, batch.observation[group], batch.action[group]) - batch.planned[regressed, group]
+                loss = loss + (delta.clamp(min=0) ** 2 + 0.25 * (-delta).clamp(min=0) ** 2).mean()
+        optimizers["critics"].zero_grad()
+        loss.backward()
+        optimizers["critics"].step()
+        if step == 1:
+            state = batch.observation[0]
+            action = torch.tanh(forward(actor, "actor", state, None, None))
+            climbed = (0,) if recipe.actor_objective == FirstCritic() else (0, 1, 2, 3)
+            objective = -torch.stack([q(number, state, action) for number in climbed]).mean()
+            optimizers["actor"].zero_grad()
+            objective.backward()
+            optimizers["actor"].step()
+        learner, losses = gradient_step(recipe, memory, learner, key)
+        np.testing.assert_allclose(losses[0], loss.detach(), rtol=1e-4)
+    np.testing.assert_allclose(losses[1], objective.detach(), rtol=1e-4, atol=1e-5)
+    ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")
+    for array_name, theirs in (actor | critics).items():
+        np.testing.assert_allclose(ours[array_name].detach(), theirs.detach(), rtol=1e-3, atol=2e-5, err_msg=array_name)
+
+
+def test_all_critics_start_apart() -> None:
+    critics = init_learner(small(), D, A, seed=0).critics
+    for first in range(4):
+        for second in range(first):
+            for leaf in jax.tree.leaves([(layer.weight, layer.bias) for layer in critics.body.layers]):
+                assert np.abs(leaf[first] - leaf[second]).mean() > 0.01
+
+
+def test_targets_start_equal_and_move_by_tau() -> None:
+    recipe = small(tau=0.6)
+    learner = init_learner(recipe, D, A, seed=0)
+    assert eqx.tree_equal(learner.critics, learner.target_critics)
+    assert eqx.tree_equal(learner.actor, learner.target_actor)
+    learner = eqx.tree_at(lambda x: x.critics, learner, jax.tree.map(lambda x: x + 1, learner.critics))
+    moved = move_targets(recipe, learner)
+    for before, after in zip(jax.tree.leaves(learner.target_critics), jax.tree.leaves(moved.target_critics), strict=True):
+        np.testing.assert_allclose(after, before + 0.6, rtol=1e-5, atol=1e-6)
+
+
+def host(tree: Any) -> Any:
+    return jax.tree.map(np.asarray, tree)
+
+
+@pytest.mark.parametrize("lanes", [1, 3])
+def test_a_refresh_values_the_stale_rows_and_no_other(lanes: int) -> None:
+    recipe = small(target_policy_noise=0.0)
+    learner, memory = init_learner(recipe, D, A, seed=1), random_memory(60, 64, lanes)
+    memory = insert(memory, random_rows(20, seed=5, lanes=lanes), jnp.full(lanes, 20))  # wraps around the ring's end
+    after = refresh(recipe, learner, memory, jnp.full(lanes, 20), jax.random.key(0))
+    actor, critics = host(learner.target_actor), host(learner.target_critics)
+    for lane in range(lanes):
+        states = memory.lane(lane)["next_observation"]
+        q = critics(states, actor(states))
+        expected = np.stack([np.minimum(q[0], q[1]), np.minimum(q[2], q[3])])
+        np.testing.assert_allclose(after.lane(lane)["q_next"][:, -20:], expected[:, -20:], rtol=1e-4, atol=1e-5)
+        np.testing.assert_array_equal(after.lane(lane)["q_next"][:, :-20], memory.lane(lane)["q_next"][:, :-20])
+
+
+def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -> None:
+    """With critics that return the action itself, q_next shows the smoothed action."""
+    recipe = small(target_policy_noise=0.4, target_noise_clip=0.5, net_arch=(8,), layer_norm=False)
+    learner = init_learner(recipe, 1, 1, seed=0)
+    quiet = jax.tree.map(jnp.zeros_like, learner.target_actor)  # pi' = 0
+    layers = learner.target_critics.body.layers
+    first = jnp.zeros_like(layers[0].weight).at[:, 1, 0].set(1.0)  # relu(action + 1) - 1 = action
+    bias = jnp.zeros_like(layers[0].bias).at[:, 0].set(1.0)
+    out = jnp.zeros_like(layers[1].weight).at[:, 0, 0].set(1.0)
+    identity = eqx.tree_at(
+        lambda c: [c.body.layers[0].weight, c.body.layers[0].bias, c.body.layers[1].weight, c.body.layers[1].bias],
+        learner.target_critics,
+        [first, bias, out, -jnp.ones_like(layers[1].bias)],
+    )
+    learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (quiet, identity))
+    memory = insert(Memory.empty(1, 4000, 1, 1, 2), empty_rows(1, 4000, 1, 1), jnp.array([4000]))
+    noise = np.asarray(refresh(recipe, learner, memory, memory.size, jax.random.key(0)).q_next[:, 0])
+    np.testing.assert_allclose(noise[0], noise[1], atol=1e-6)
+    assert abs(noise[0]).max() <= 0.5 + 1e-6
+    assert 0.18 < (abs(noise[0]) > 0.4999).mean() < 0.25  # P(|N(0, 0.4)| > 0.5) = 0.211
+    assert len(np.unique(noise[0])) > 3000
+
+
+def test_a_pair_is_worth_its_minimum() -> None:
+    learner = init_learner(small(), D, A, seed=4)
+    states = np.random.default_rng(0).normal(size=(50, D)).astype(np.float32)
+    noise = np.full((50, A), 5.0, np.float32)  # clipped to the corner of the action box
+    q = np.asarray(learner.target_critics(jnp.array(states), jnp.ones((50, A))))
+    values = pair_values(learner, jnp.array(states), jnp.array(noise))
+    np.testing.assert_allclose(values, [q[:2].min(axis=0), q[2:].min(axis=0)], rtol=1e-5, atol=1e-6)
+
+
+def test_between_moves_of_the_targets_old_values_stay() -> None:
+    recipe = small()
+    learner, memory = init_learner(recipe, D, A, seed=1), random_memory(30, 64)
+    targets, values = host(learner.target_critics), memory.lane()["q_next"]
+    learner, memory, _ = train_round(recipe, learner, memory, random_rows(10, seed=7), np.array([10]), False)
+    assert eqx.tree_equal(targets, host(learner.target_critics))
+    np.testing.assert_array_equal(memory.lane()["q_next"][:, :30], values)
+    assert (memory.lane()["q_next"][:, 30:] != 0).all()
+    assert np.isfinite(memory.planned_returns()).all()
+    learner, memory, _ = train_round(recipe, learner, memory, random_rows(10, seed=8), np.array([0]), True)
+    assert not eqx.tree_equal(targets, host(learner.target_critics))
+    assert (memory.lane()["q_next"][:, :30] != values).all()
+
+
+def test_the_policy_runs_on_numpy_as_on_jax() -> None:
+    for name in RECIPES:
+        learner = init_learner(small(name), D, A, seed=2)
+        states = np.random.default_rng(0).normal(size=(7, D)).astype(np.float32)
+        on_host = host(learner.actor)(states)
+        assert isinstance(on_host, np.ndarray)
+        np.testing.assert_allclose(on_host, learner.actor(jnp.array(states)), rtol=1e-4, atol=1e-6)
+
+
+def test_critics_take_a_common_batch_or_one_each() -> None:
+    critics = Critics.init(np.random.default_rng(0), 4, D, A, (8, 8), layer_norm=True, action_twice=True)
+    rng = np.random.default_rng(0)
+    states, actions = rng.normal(size=(4, 5, D)).astype(np.float32), rng.normal(size=(4, 5, A)).astype(np.float32)
+    own = critics(jnp.array(states), jnp.array(actions))
+    for number in range(4):
+        common = critics(jnp.array(states[number]), jnp.array(actions[number]))
+        np.testing.assert_allclose(own[number], common[number], rtol=1e-4, atol=1e-6)
+
+
+ALIVE = {
+    "gamma": 0.9,
+    "learning_rate": 1e-3,
+    "buffer_size": 60,
+    "learning_starts": 50,
+    "batch_size": 8,
+    "tau": 0.3,
+    "train_freq": 25,
+    "gradient_steps": 3,
+    "target_update_interval": 100,
+    "policy_delay": 3,
+    "target_policy_noise": 0.4,
+    "target_noise_clip": 0.1,
+    "exploration_noise": 0.3,
+    "net_arch": (16, 8),
+    "layer_norm": False,
+    "action_twice": True,
+    "planner": Single(5),
+    "loss": Asymmetric(0.5),
+    "regress_on_both": True,
+    "actor_objective": FirstCritic(),
+    "separate_batches": True,
+}
+
+
+def policy_after(**fields: Any) -> np.ndarray:
+    lively = SMALL | {"learning_rate": 1e-2, "gradient_steps": 20}
+    model = GEM("InvertedPendulum-v5", seed=0, **(lively | fields))
+    model.learn(250)
+    states = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
+    return model.agent.act(states)
+
+
+@pytest.fixture(scope="module")
+def default_policy() -> np.ndarray:
+    return policy_after()
+
+
+def test_every_field_is_listed() -> None:
+    assert ALIVE.keys() == {field.name for field in dataclasses.fields(Recipe)}
+
+
+@pytest.mark.parametrize("name", ALIVE)
+def test_every_field_is_alive(name: str, default_policy: np.ndarray) -> None:
+    """Changing it changes what is learnt."""
+    assert np.abs(policy_after(**{name: ALIVE[name]}) - default_policy).max() > 1e-3
+
+
+def test_depth_and_alpha_are_alive(default_policy: np.ndarray) -> None:
+    for change in ({"depth": 50}, {"alpha": 1.0}):
+        assert np.abs(policy_after(**change) - default_policy).max() > 1e-3
+
+
+def test_learner_holds_all_that_learning_changes() -> None:
+    """One more round changes every part of the learner."""
+    recipe = small()
+    learner, memory = init_learner(recipe, D, A, seed=1), random_memory()
+    before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))
+    learner, memory, _ = train_round(recipe, learner, memory, random_rows(1), np.array([0]), True)
+    learner, memory, _ = train_round(recipe, learner, memory, random_rows(1), np.array([0]), True)
+    for name in (field.name for field in dataclasses.fields(Learner) if field.name != "key"):
+        assert not eqx.tree_equal(getattr(before, name), host(getattr(learner, name))), name

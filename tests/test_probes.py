@@ -1,0 +1,55 @@
+"""Every recipe learns the known values of every probe environment within seconds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gemrl.models import MODELS, Model
+from gemrl.recipes import RECIPES
+from tests import probes
+
+GAMMA = 0.5
+FAST = {
+    "gamma": GAMMA,
+    "net_arch": (32, 32),
+    "learning_rate": 3e-3,
+    "buffer_size": 2000,
+    "learning_starts": 300,
+    "batch_size": 64,
+    "gradient_steps": 100,
+}
+
+
+def trained(name: str, env: probes.Probe, steps: int = 1500) -> Model:
+    model = MODELS[name](env, seed=1, **FAST)
+    return model.learn(steps)
+
+
+def q(model: Model, observations: list[float], action: float = 0.0) -> np.ndarray:
+    states = np.array(observations, np.float32)[:, None]
+    return model.agent.values(states, np.full_like(states, action))
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_value_probes(name: str) -> None:
+    np.testing.assert_allclose(q(trained(name, probes.Constant()), [0.0]), [1.0], atol=0.05)
+    np.testing.assert_allclose(q(trained(name, probes.ObservationDependent()), [-1.0, 1.0]), [-1.0, 1.0], atol=0.05)
+    np.testing.assert_allclose(q(trained(name, probes.Delayed()), [0.0, 1.0]), [GAMMA, 1.0], atol=0.05)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_policy_probe(name: str) -> None:
+    model = trained(name, probes.ActionDependent(), 2500)
+    action, _ = model.predict(np.zeros(1))
+    np.testing.assert_allclose(action, [1.0], atol=0.15)
+    np.testing.assert_allclose(q(model, [0.0], action=0.5), [0.0], atol=0.1)
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_endings(name: str) -> None:
+    """A time limit bootstraps, a death does not."""
+    truncated = q(trained(name, probes.Truncated()), [0.0])
+    np.testing.assert_allclose(truncated, [1 / (1 - GAMMA)], atol=0.1)
+    terminated = q(trained(name, probes.Terminated()), [1.0, 0.0, -1.0])
+    np.testing.assert_allclose(terminated, [1 + GAMMA + GAMMA**2, 1 + GAMMA, 1.0], atol=0.1)

@@ -1,0 +1,149 @@
+"""Recipes: what differs, what can be set, and what is refused."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from gemrl.cli import chosen_recipe
+from gemrl.errors import BadValue, UnknownName
+from gemrl.losses import Asymmetric, FirstCritic
+from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
+from gemrl.recipes import RECIPES, SUMMARIES, Recipe, difference, preset_depth, recipe
+
+GEM = RECIPES["gem"]
+
+
+def test_gem_has_the_hyperparameters_of_the_paper() -> None:
+    """Table 2 of the appendix, and paper-and-released-code where the paper is silent."""
+    assert (GEM.tau, GEM.train_freq, GEM.target_update_interval, GEM.gradient_steps) == (0.6, 100, 100, 200)
+    assert (GEM.buffer_size, GEM.policy_delay, GEM.batch_size, GEM.gamma) == (100_000, 2, 100, 0.99)
+    assert (GEM.exploration_noise, GEM.learning_starts, GEM.net_arch) == (0.1, 10_000, (400, 300))
+    assert difference(GEM, RECIPES["gem-paper"]).keys() == {
+        "learning_rate",
+        "layer_norm",
+        "actor_objective",
+        "separate_batches",
+    }
+    assert RECIPES["gem-paper"].learning_rate == 1e-3
+    assert difference(GEM, RECIPES["gem-released"]).keys() == {
+        "batch_size",
+        "tau",
+        "learning_starts",
+        "planner",
+        "action_twice",
+        "regress_on_both",
+    }
+
+
+def test_every_recipe_has_a_summary() -> None:
+    assert SUMMARIES.keys() == RECIPES.keys()
+
+
+@pytest.mark.parametrize(
+    ("env_id", "depth"),
+    [
+        *((f"{task}-v5", 1000) for task in ("HalfCheetah", "Ant", "Swimmer")),
+        *((f"{task}-v5", 5) for task in ("Humanoid", "Walker2d", "Hopper", "HumanoidStandup")),
+        ("Ant-v4", 1000),
+        ("Pendulum-v1", 5),
+        ("my.package:Ant-v9", 1000),
+        ("", 5),
+    ],
+)
+def test_presets(env_id: str, depth: int) -> None:
+    assert preset_depth(env_id) == depth
+    assert GEM.for_environment(env_id).planner == Twin(depth)
+
+
+def test_one_step_targets_stay_one_step() -> None:
+    assert GEM.but(planner=NStep(1)).for_environment("Ant-v5").planner == NStep(1)
+    assert GEM.but(planner=NStep(5)).for_environment("Ant-v5").planner == NStep(1000)
+
+
+def test_settings_reach_into_parts() -> None:
+    changed = GEM.but(depth=7, alpha=1.0)
+    assert difference(GEM, changed) == {
+        "planner": (Twin(5), Twin(7)),
+        "loss": (Asymmetric(0.25), Asymmetric(1.0)),
+    }
+    assert GEM.but(planner=LambdaReturn(0.9, 5), lam=0.5).planner == LambdaReturn(0.5, 5)
+    assert GEM.but(planner=NStep(3), depth=9).planner == NStep(9)
+
+
+def test_settings_from_the_command_line() -> None:
+    words = ["depth=20", "net_arch=(64, 64)", "layer_norm=False", "planner=Single", "actor_objective=FirstCritic()"]
+    changed = chosen_recipe("gem", "Ant-v5", words)
+    assert changed == GEM.but(
+        planner=Single(5), net_arch=(64, 64), layer_norm=False, actor_objective=FirstCritic()
+    )  # a planner set later replaces the depth set before
+    assert chosen_recipe("gem", "Ant-v5", ["planner=Twin(3)", "depth=20"]).planner == Twin(20)
+    assert chosen_recipe("gem", "Ant-v5", ["learning_rate=1e-3"]).learning_rate == 1e-3
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("deepth=3", "did you mean 'depth'"),
+        ("gamma=1.5", "gamma must be a number from 0 to 1"),
+        ("batch_size=0", "batch_size must be a whole number of at least 1"),
+        ("batch_size=2.5", "whole number"),
+        ("batch_size=True", "whole number"),
+        ("gamma=nan", "not a Python literal"),
+        ("gamma=1e999", "gamma must be"),
+        ("learning_rate=1e999", "learning_rate must be"),
+        ("net_arch=()", "at least one width"),
+        ("net_arch=(3, 'x')", "a width in net_arch"),
+        ("net_arch=5", "net_arch must be tuple"),
+        ("layer_norm=1", "layer_norm must be True or False"),
+        ("gamma=__import__('os').getcwd()", "not a Python literal"),
+        ("planner=__import__('os')", "unknown part"),
+        ("planner=Twin(depth=open('x'))", "is not of the form"),
+        ("planner=Twim(3)", "did you mean 'Twin'"),
+        ("planner=Twin(deep=3)", "deep"),
+        ("planner=Twin(0)", "depth must be a whole number"),
+        ("planner=5", "is not of the form"),
+        ("loss=Twin(3)", "unknown part"),
+        ("gamma", "--set takes field=value"),
+        ("=3", "--set takes field=value"),
+        ("gamma=", "--set takes field=value"),
+        ("alpha=-1", "alpha must be a number of at least 0"),
+        ("lam=0.5", "unknown field"),
+    ],
+)
+def test_bad_settings_are_told_in_a_line(setting: str, message: str) -> None:
+    with pytest.raises(BadValue, match=message.replace("(", r"\(").replace(")", r"\)")):
+        chosen_recipe("gem", "Pendulum-v1", [setting])
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_survives_json(name: str) -> None:
+    values = json.loads(json.dumps(RECIPES[name].as_dict()))
+    assert Recipe.from_dict(values) == RECIPES[name]
+
+
+def test_json_evaluates_nothing() -> None:
+    values = GEM.as_dict() | {"planner": "__import__('os').system('false')"}
+    with pytest.raises(BadValue):
+        Recipe.from_dict(values)
+
+
+def test_recipes_are_values() -> None:
+    assert hash(GEM) == hash(Recipe())
+    assert Recipe(net_arch=[400, 300]) == GEM  # type: ignore[arg-type]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        GEM.gamma = 0.5  # type: ignore[misc]
+
+
+def test_an_unknown_algorithm_is_told_with_the_nearest_one() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'gem-paper'"):
+        recipe("gem-papre")
+
+
+def test_parts_print_as_the_python_that_makes_them() -> None:
+    parts: tuple[Any, ...] = (Twin(3), Single(4), NStep(2), LambdaReturn(0.5, 6), TwinReleased(8), Asymmetric(0.5))
+    names = {type(part).__name__: type(part) for part in parts}
+    assert [eval(repr(part), names) for part in parts] == list(parts)
