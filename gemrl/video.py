@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -40,7 +41,8 @@ def film(model: Model, env_id: str, seed: int, path: Path) -> int:
     mp4, gif = {"fps": rate, "macro_block_size": 1}, {"duration": 1000 / rate, "loop": 0}
     writer: Any = imageio.get_writer(path, **(mp4 if path.suffix == ".mp4" else gif))
     count = 0
-    with writer:
+    with writer, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # ffmpeg is forked and at once replaced: no deadlock
         for _ in _episode(model, env, seed):
             try:
                 frame = env.render()

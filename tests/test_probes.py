@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from gemrl.recipes import RECIPES
 from tests import probes
 
 GAMMA = 0.5
-FAST = {
+FAST: dict[str, Any] = {
     "gamma": GAMMA,
     "net_arch": (32, 32),
     "learning_rate": 3e-3,

@@ -1,0 +1,205 @@
+"""The command line as a person uses it: files, words and exit codes."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import gemrl
+from gemrl.cli import main
+from gemrl.errors import RunFolderError
+from gemrl.recipes import RECIPES, Recipe
+from gemrl.runs import describe, read_evaluations
+
+SMALL_WORDS = ["--eval-every", "100", "--eval-episodes", "2", "--set", "net_arch=(16, 16)", "learning_starts=100"]
+SMALL_WORDS += ["--set", "gradient_steps=6", "batch_size=16", "train_freq=50", "target_update_interval=50"]
+
+
+def train(folder: Path, *words: str, env: str = "Pendulum-v1") -> int:
+    return main(["train", env, "--steps", "250", "--run", str(folder), *SMALL_WORDS, *words])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("runs") / "pendulum"
+    assert train(folder) == 0
+    return folder
+
+
+def test_a_run_leaves_its_files(run: Path) -> None:
+    names = {"run.json", "evaluations.csv", "progress.csv", "learning_curve.png", "model.safetensors", "model.json"}
+    assert {file.name for file in run.iterdir()} == names
+    description = describe(run)
+    assert (description["algo"], description["env"], description["seed"], description["steps"]) == ("gem", "Pendulum-v1", 0, 250)
+    assert {"gemrl", "jax", "gymnasium", "mujoco", "python", "platform"} <= description["versions"].keys()
+    recipe = Recipe.from_dict(description["recipe"])
+    assert (recipe.net_arch, recipe.gradient_steps, recipe.learning_starts) == ((16, 16), 6, 100)  # both --set are kept
+    assert (run / "evaluations.csv").read_text().startswith("step,return_mean,return_std,length_mean,estimation_error\n100,")
+    assert read_evaluations(run)["step"].tolist() == [100, 200, 250]
+    with (run / "progress.csv").open() as file:
+        last = list(csv.DictReader(file))[-1]
+    assert (last["time/total_timesteps"], last["train/n_updates"]) == ("250", "18")
+    assert float(last["rollout/ep_rew_mean"]) < 0
+    assert (run / "learning_curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert (run / "model.safetensors").stat().st_mode & 0o777 == 0o644
+
+
+def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
+    assert train(tmp_path / "again") == 0
+    for name in ("evaluations.csv", "model.safetensors", "model.json", "run.json"):
+        assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
+    assert train(tmp_path / "other", "--seed", "1") == 0
+    for name in ("evaluations.csv", "model.safetensors", "run.json"):
+        assert (tmp_path / "other" / name).read_bytes() != (run / name).read_bytes()
+
+
+def test_evaluate_scores_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """On the episodes of training's own evaluations, so the final one comes out again."""
+    assert main(["evaluate", str(run), "--episodes", "2"]) == 0
+    shown = capsys.readouterr().out
+    assert f"return {read_evaluations(run)['return_mean'][-1]:10,.1f}" in shown
+    assert gemrl.load(run).num_timesteps == 250
+
+
+def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["train", "Pendulum-v1", "--steps", "20", "--seed", "7", "--algo", "gem-paper", *SMALL_WORDS]) == 0
+    assert (tmp_path / "runs/gem-paper/Pendulum-v1/7/run.json").exists()
+    assert "runs/gem-paper/Pendulum-v1/7" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["trian", "x"], "unknown command 'trian'; did you mean 'train'?"),
+        (["train", "Pendulm-v1"], "unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"),
+        (["train", "Pendulum-v1", "--algo", "gme"], "unknown algorithm 'gme'; did you mean 'gem'?"),
+        (["train", "Pendulum-v1", "--set", "gama=1"], "unknown field 'gama'; did you mean 'gamma'?"),
+        (["train", "Pendulum-v1", "--set", "gamma=x"], "'x' is not a Python literal"),
+        (["train", "Pendulum-v1", "--stesp", "5"], "unknown option '--stesp'; did you mean '--steps'?"),
+        (["train", "Pendulum-v1", "more"], "unexpected argument 'more'"),
+        (["train", "Pendulum-v1", "--steps", "0"], "'0' is not a whole number of at least 1"),
+        (["train", "Pendulum-v1", "--steps", "-5"], "'-5' is not a whole number"),
+        (["train", "Pendulum-v1", "--steps", "many"], "'many' is not a whole number"),
+        (["train", "Pendulum-v1", "--steps", "inf"], "'inf' is not a whole number"),
+        (["train", "Pendulum-v1", "--device", "tpu"], "--device"),
+        (["train"], "ENV"),
+        (["train", "CartPole-v1"], "discrete actions are not supported yet"),
+        (["train", "no.such.module:Env-v0"], "cannot import 'no.such.module'"),
+        (["evaluate", "no/such/run"], "not a run's folder"),
+        (["evaluate"], "RUN"),
+        (["--frobnicate"], "--frobnicate"),
+    ],
+)
+def test_bad_input_gets_one_line_and_exit_code_2(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert message in shown.err
+    assert shown.err.startswith("gemrl: ")
+    assert shown.err.count("\n") == 1
+
+
+def test_a_folder_that_holds_a_run_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = {file.name: file.read_bytes() for file in run.iterdir()}
+    assert train(run) == 2
+    assert "already holds a run" in capsys.readouterr().err
+    assert before == {file.name: file.read_bytes() for file in run.iterdir()}
+
+
+def test_an_environment_that_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "faulty_envs.py").write_text(
+        "import gymnasium, numpy\nfrom tests.probes import Poisoned\n"
+        "gymnasium.register('Faulty-v0', lambda: Poisoned(observation=numpy.array([numpy.nan])))\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    words = ["train", "faulty_envs:Faulty-v0", "--steps", "400", "--run", str(tmp_path / "run"), *SMALL_WORDS]
+    words[words.index("--eval-every") + 1] = "400"
+    assert main(words) == 2
+    assert capsys.readouterr().err == "gemrl: the environment returned NaN or infinity in its observation at step 150\n"
+
+
+def test_a_damaged_run_is_told(run: Path, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text("[]")
+    with pytest.raises(RunFolderError, match="does not describe a run"):
+        gemrl.load(tmp_path)
+    (tmp_path / "run.json").write_text(json.dumps(describe(run)))
+    with pytest.raises(RunFolderError, match="holds no trained model"):
+        gemrl.load(tmp_path)
+
+
+def test_a_read_only_place_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").write_text("")
+    assert train(tmp_path / "file" / "run") == 2
+    assert "cannot write to" in capsys.readouterr().err
+
+
+def test_algos(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["algos"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in RECIPES)
+    assert "planner = TwinReleased(depth=5)" in shown
+    assert main(["algos", "--fields"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in Recipe().settable())
+
+
+@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["evaluate", "--help"], ["algos", "--help"]])
+def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(words)
+    assert exit_.value.code == 0
+    assert "usage: gemrl" in capsys.readouterr().out
+
+
+def test_help_and_errors_do_not_wait_for_jax() -> None:
+    """The slow import happens only when there is something to compute."""
+    code = (
+        "import sys; from gemrl.cli import main\n"
+        "assert main(['train', 'Pendulum-v1', '--algo', 'gme']) == 2\n"
+        "assert main(['train', 'Pendulm-v1']) == 2\n"
+        "assert main(['algos']) == 0\n"
+        "assert 'jax' not in sys.modules"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
+
+
+def test_the_module_and_its_version() -> None:
+    shown = subprocess.run([sys.executable, "-m", "gemrl", "--version"], capture_output=True, text=True, check=True).stdout
+    assert shown == f"gemrl {gemrl.__version__}\n"
+
+
+def test_tensorboard_logs(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    assert train(tmp_path / "run", "--tensorboard") == 0
+    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
+    assert b"rollout/ep_rew_mean" in events.read_bytes()
+
+
+def test_an_interrupt_saves_the_model_and_exits_with_130(tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    words = [sys.executable, "-m", "gemrl", "train", "Pendulum-v1", "--run", str(folder), *SMALL_WORDS]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and not re.search(r"\n200,", _text(folder / "evaluations.csv")):
+        time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "interrupted at step" in shown
+    assert gemrl.load(folder).num_timesteps >= 200
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

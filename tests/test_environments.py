@@ -1,0 +1,122 @@
+"""Environments in, transitions out; and every fault told in one line, with its place."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium import spaces
+
+from gemrl.environments import Scaling, Task, check_spaces, make
+from gemrl.errors import EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
+from gemrl.models import GEM
+from tests import probes
+from tests.conftest import SMALL
+
+BOX = spaces.Box(-1, 1, (2,))
+
+
+def test_actions_are_scaled_to_any_finite_box() -> None:
+    low, high = np.array([[-3.0, 0.0], [1.0, -1.0]]), np.array([[5.0, 1.0], [2.0, 1.0]])
+    scaling = Scaling(spaces.Box(-np.inf, np.inf, (4, 3)), spaces.Box(low, high, dtype=np.float64))
+    assert (scaling.observation_size, scaling.action_size) == (12, 4)
+    np.testing.assert_allclose(scaling.unscaled(-np.ones(4)), low)
+    np.testing.assert_allclose(scaling.unscaled(np.ones(4)), high)
+    np.testing.assert_allclose(scaling.unscaled(np.zeros((5, 4)))[3], (low + high) / 2)
+    assert scaling.action_space.contains(scaling.unscaled(np.full(4, 1.5)))
+
+
+def test_observations_of_any_shape_are_flattened() -> None:
+    scaling = Scaling(spaces.Box(0, 255, (2, 3), np.uint8), BOX)
+    flat = scaling.flat(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    assert flat.dtype == np.float32
+    np.testing.assert_array_equal(flat, np.arange(6))
+
+
+@pytest.mark.parametrize(
+    ("observation", "action", "message"),
+    [
+        (spaces.Dict({"a": BOX}), BOX, "FlattenObservation"),
+        (spaces.Tuple((BOX,)), BOX, "FlattenObservation"),
+        (spaces.Discrete(4), BOX, "observations must be a Box, not Discrete"),
+        (BOX, spaces.Discrete(3), "discrete actions are not supported yet"),
+        (BOX, spaces.MultiDiscrete([2, 2]), "actions must be a Box, not MultiDiscrete"),
+        (BOX, spaces.Tuple((BOX,)), "actions must be a Box, not Tuple"),
+        (BOX, spaces.Box(-np.inf, 1, (1,)), "action bounds must be finite"),
+    ],
+)
+def test_unsupported_spaces(observation: gym.Space, action: gym.Space, message: str) -> None:
+    with pytest.raises(UnsupportedSpace, match=message):
+        check_spaces(observation, action)
+
+
+def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UnknownName, match="did you mean 'HalfCheetah-v5'"):
+        make("HalfCheeta-v5")
+    with pytest.raises(EnvironmentFault, match="No module named 'no_such_module'"):
+        make("no_such_module:Env-v0")
+    with pytest.raises(UnknownName, match="unknown environment"):
+        make("gymnasium:zzzzzzz-v0")
+    (tmp_path / "broken_module.py").write_text("1 / 0\n")
+    (tmp_path / "my_envs.py").write_text(
+        "import gymnasium\nfrom tests.probes import Constant\ngymnasium.register('Mine-v0', entry_point=Constant)\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(EnvironmentFault, match="division by zero"):
+        make("broken_module:Env-v0")
+    assert isinstance(make("my_envs:Mine-v0").unwrapped, probes.Constant)
+
+
+def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.split(".")[0] == "mujoco" or name.startswith("gymnasium.envs.mujoco")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "mujoco", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'gemrl\[mujoco\]'"):
+        make("InvertedPendulum-v5")
+    monkeypatch.setitem(sys.modules, "ale_py", None)
+    with pytest.raises(MissingExtra, match=r"pip install 'gemrl\[atari\]'"):
+        make("ALE/Pong-v5")
+
+
+@pytest.mark.parametrize(
+    ("env", "message"),
+    [
+        (probes.Poisoned(observation=np.array([np.nan])), "NaN or infinity in its observation at step 150"),
+        (probes.Poisoned(observation=np.array([np.inf])), "NaN or infinity in its observation at step 150"),
+        (probes.Poisoned(observation=np.zeros(3)), r"observation of shape \(3,\), not \(1,\), at step 150"),
+        (probes.Poisoned(observation="a word"), "no array at step 150"),
+        (probes.Poisoned(reward=float("nan")), "the reward nan at step 150"),
+        (probes.Poisoned(reward="much"), "the reward 'much', which is no number, at step 150"),
+        (probes.Raising(), "raised ZeroDivisionError at step 150: the motor is off"),
+    ],
+)
+def test_a_faulty_environment_is_told_with_its_step_and_poisons_nothing(env: gym.Env, message: str) -> None:
+    model = GEM(env, seed=0, **SMALL)
+    with pytest.raises(EnvironmentFault, match=message):
+        model.learn(1000)
+    assert model.num_timesteps == 149
+    rows = model.memory.lane()
+    assert len(rows["reward"]) == 149
+    assert all(np.isfinite(rows[name]).all() for name in ("observation", "next_observation", "action", "reward"))
+
+
+def test_every_episode_has_a_seed_of_its_own() -> None:
+    def starts(seed: int) -> list[Any]:
+        task = Task(gym.make("Pendulum-v1"), seed)
+        return [task.reset().tolist() for _ in range(3)]
+
+    assert starts(0) == starts(0)
+    assert len({str(start) for start in starts(0) + starts(1)}) == 6
+
+
+def test_a_step_tells_how_the_episode_ended() -> None:
+    task = Task(probes.Truncated(), 0)
+    observation = task.reset()
+    for step in range(1, 7):
+        transition, observation, ended = task.step(observation, np.zeros((1, 1), np.float32))
+        assert (transition.terminated[0], transition.truncated[0]) == (False, step % 3 == 0)
+        assert ended == ([(3.0, 3)] if step % 3 == 0 else [])

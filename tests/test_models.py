@@ -1,0 +1,224 @@
+"""The Python interface: learn, predict, save, load, and the promises about seeds."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import jax
+import numpy as np
+import pytest
+
+import gemrl
+from gemrl import GEM
+from gemrl.environments import make
+from gemrl.errors import BadValue, DeviceError, GemrlError, ModelFileError, UnknownName
+from gemrl.evaluation import Evaluator
+from gemrl.saving import named_arrays
+from gemrl.training import Schedule
+from tests import probes
+from tests.conftest import SMALL
+
+
+def pendulum(**fields: Any) -> GEM:
+    return GEM("Pendulum-v1", **({"seed": 0} | SMALL | fields))
+
+
+def equal(a: GEM, b: GEM) -> bool:
+    first, second = named_arrays(a.agent.learner), named_arrays(b.agent.learner)
+    return first.keys() == second.keys() and all(np.array_equal(first[name], second[name]) for name in first)
+
+
+@pytest.fixture(scope="module")
+def trained() -> GEM:
+    return pendulum().learn(300)
+
+
+def test_the_same_seed_gives_the_same_bits(trained: GEM) -> None:
+    assert equal(trained, pendulum().learn(300))
+
+
+def test_another_seed_differs_in_everything(trained: GEM) -> None:
+    other = pendulum(seed=1).learn(300)
+    ours, theirs = named_arrays(trained.agent.learner), named_arrays(other.agent.learner)
+    constant = {name for name in ours if name.endswith(("count", "updates"))}
+    assert all(not np.array_equal(ours[name], theirs[name]) for name in ours.keys() - constant)
+    first, second = trained.memory.lane(), other.memory.lane()
+    assert all(not np.array_equal(first[name][:1], second[name][:1]) for name in ("observation", "action", "reward"))
+
+
+def test_evaluating_never_changes_the_run(trained: GEM) -> None:
+    watched = pendulum()
+    schedule = Schedule(Evaluator(partial(make, "Pendulum-v1"), episodes=2, seed=0, cap=20), every=70)
+    evaluated = [moment.step for moment in watched.train(300, schedule) if moment.evaluation]
+    assert evaluated == [70, 140, 210, 280, 300]
+    assert equal(trained, watched)
+
+
+def test_ways_to_name_policy_and_environment() -> None:
+    env = gym.make("Pendulum-v1")
+    for model in (
+        GEM("MlpPolicy", "Pendulum-v1", **SMALL),
+        GEM("Pendulum-v1", **SMALL),
+        GEM(env, **SMALL),
+        GEM("MlpPolicy", env, **SMALL),
+        GEM(env=env, **SMALL),
+    ):
+        assert model.observation_space.shape == (3,)
+    for wrong in (partial(GEM, "CnnPolicy", env), GEM, partial(GEM, "MlpPolicy", 5)):  # type: ignore[arg-type]
+        with pytest.raises(BadValue):
+            wrong()
+    with pytest.raises(UnknownName, match="did you mean 'batch_size'"):
+        GEM(env, batch_sise=3)
+    with pytest.raises(BadValue, match="seed must be"):
+        GEM(env, seed=-1)
+    with pytest.raises(BadValue, match="device must be"):
+        GEM(env, device="tpu9")
+
+
+@pytest.mark.skipif(jax.default_backend() != "cpu", reason="this machine has a GPU")
+def test_a_missing_gpu_is_told() -> None:
+    with pytest.raises(DeviceError, match="no gpu"):
+        pendulum(device="gpu")
+
+
+def test_presets_follow_the_environment() -> None:
+    assert GEM("HalfCheetah-v5").recipe.planner.rollout_cap == 1000
+    assert GEM("HalfCheetah-v5", depth=3).recipe.planner.rollout_cap == 3
+    assert GEM(probes.Constant()).recipe.planner.rollout_cap == 5
+
+
+def test_predict_takes_one_observation_or_a_batch(trained: GEM) -> None:
+    batch = np.stack([trained.observation_space.sample() for _ in range(5)])
+    actions, state = trained.predict(batch, state="as it came", deterministic=True)
+    assert state == "as it came"
+    assert actions.shape == (5, 1)
+    assert all(trained.action_space.contains(action) for action in actions)
+    single, _ = trained.predict(batch[2])
+    assert single.shape == (1,)
+    np.testing.assert_allclose(single, actions[2], rtol=1e-5)
+    for wrong in (np.zeros(4), np.zeros((2, 2, 3))):
+        with pytest.raises(BadValue, match=r"must have shape \(3,\)"):
+            trained.predict(wrong)
+
+
+def test_learn_counts_on_or_anew() -> None:
+    model = pendulum()
+    assert model.learn(120) is model
+    assert model.num_timesteps == 120
+    model.learn(30, reset_num_timesteps=False)
+    assert model.num_timesteps == 150
+    model.learn(60)
+    assert model.num_timesteps == 60
+    assert len(model.memory) == 210
+    # Each call began a new episode, so the ones it left behind are cut where they stopped: at rows 120, 150 and 210.
+    np.testing.assert_array_equal(np.flatnonzero(model.memory.lane()["last"][:-1]), [119, 149])
+    for wrong in (0, -5, 2.5):
+        with pytest.raises(BadValue, match="total_timesteps"):
+            model.learn(wrong)  # type: ignore[arg-type]
+
+
+def test_a_callback_may_end_the_training() -> None:
+    model, calls = pendulum(), []
+
+    def callback(local: dict[str, Any], _: dict[str, Any]) -> bool:
+        calls.append(local["self"].num_timesteps)
+        return len(calls) < 40
+
+    model.learn(300, callback)
+    assert calls == list(range(1, 41))
+    assert model.num_timesteps == 40
+
+
+def test_the_memory_can_be_looked_into(trained: GEM) -> None:
+    memory = trained.memory
+    assert (len(memory), memory.n_trajectories) == (300, 2)
+    assert memory.planned_returns().shape == (2, 300)
+    lengths = memory.chosen_lengths(trained.recipe.planner)
+    assert lengths.min() >= 1
+    assert lengths.max() <= trained.recipe.planner.rollout_cap
+
+
+def test_save_and_load(trained: GEM, tmp_path: Path) -> None:
+    trained.save(tmp_path / "deep" / "model")
+    assert sorted(file.name for file in (tmp_path / "deep").iterdir()) == ["model.json", "model.safetensors"]
+    loaded = GEM.load(tmp_path / "deep" / "model.safetensors")
+    assert equal(trained, loaded)
+    assert (loaded.recipe, loaded.seed, loaded.num_timesteps) == (trained.recipe, 0, 300)
+    assert loaded.action_space == trained.action_space
+    batch = np.stack([trained.observation_space.sample() for _ in range(5)])
+    np.testing.assert_array_equal(loaded.predict(batch)[0], trained.predict(batch)[0])
+    with pytest.raises(GemrlError, match="has no environment"):
+        loaded.learn(10)
+    again = gemrl.load(tmp_path / "deep" / "model", "Pendulum-v1")
+    assert isinstance(again, GEM)
+    again.learn(100, reset_num_timesteps=False)
+    assert again.num_timesteps == 400
+    with pytest.raises(BadValue, match="observation_space"):
+        GEM.load(tmp_path / "deep" / "model", "HalfCheetah-v5")
+
+
+def test_saving_twice_writes_the_same_bytes(trained: GEM, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        trained.save(tmp_path / name)
+    for ending in (".safetensors", ".json"):
+        assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
+
+
+def damaged(files: tuple[Path, Path], how: str) -> None:
+    header, arrays = files
+    content = json.loads(header.read_text())
+    if how == "no json":
+        header.unlink()
+    elif how == "not json":
+        header.write_text("{")
+    elif how == "other format":
+        header.write_text(json.dumps(content | {"format": 99}))
+    elif how == "no recipe":
+        header.write_text(json.dumps({key: value for key, value in content.items() if key != "recipe"}))
+    elif how == "evil recipe":
+        header.write_text(json.dumps(content | {"recipe": content["recipe"] | {"planner": "__import__('os')"}}))
+    elif how == "other recipe":
+        header.write_text(json.dumps(content | {"recipe": content["recipe"] | {"net_arch": [17, 16]}}))
+    elif how == "other algorithm":
+        header.write_text(json.dumps(content | {"algo": "gem-paper"}))
+    elif how == "bad space":
+        header.write_text(json.dumps(content | {"action_space": {"shape": [-1]}}))
+    elif how == "no arrays":
+        arrays.unlink()
+    elif how == "truncated":
+        arrays.write_bytes(arrays.read_bytes()[:-100])
+    elif how == "pickle":
+        arrays.write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        *("no json", "not json", "other format", "no recipe", "evil recipe", "other recipe", "other algorithm", "bad space"),
+        *("no arrays", "truncated", "pickle"),
+    ],
+)
+def test_a_damaged_model_is_told(trained: GEM, tmp_path: Path, how: str) -> None:
+    trained.save(tmp_path / "model")
+    damaged((tmp_path / "model.json", tmp_path / "model.safetensors"), how)
+    with pytest.raises((ModelFileError, BadValue)):
+        GEM.load(tmp_path / "model")
+
+
+def test_stable_baselines_evaluates_our_models(trained: GEM) -> None:
+    evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
+    mean, std = evaluation.evaluate_policy(trained, gym.make("Pendulum-v1"), n_eval_episodes=3, warn=False)
+    assert -2000 < mean < 0
+    assert std >= 0
+
+
+def test_the_package_is_lazy_and_complete() -> None:
+    assert set(gemrl.__all__) <= set(dir(gemrl))
+    for name in gemrl.__all__:
+        assert getattr(gemrl, name) is not None
+    with pytest.raises(AttributeError):
+        _ = gemrl.no_such_name
