@@ -56,12 +56,17 @@ def versions() -> dict[str, str]:
     return found
 
 
+def check_free(folder: Path) -> None:
+    """Raises if the folder holds a run."""
+    if (folder / "run.json").exists():
+        raise RunFolderError(f"{folder} already holds a run; choose another folder with --run, or remove it")
+
+
 def create(folder: Path, description: dict[str, Any]) -> None:
-    """Makes the folder of a new run and writes its run.json; refuses a folder that holds a run."""
+    """Makes the folder of a new run and writes its run.json."""
     from gemrl.saving import write_json
 
-    if (folder / "run.json").exists():
-        raise RunFolderError(f"{folder} already holds a run; choose another with --run, or remove it")
+    check_free(folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "run.json", description)

@@ -12,7 +12,7 @@ from rich.console import Console
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED
 from gemrl.environments import check_spaces, make
-from gemrl.errors import MissingExtra, RunFolderError
+from gemrl.errors import MissingExtra
 from gemrl.recipes import Recipe
 
 if TYPE_CHECKING:
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 def train_run(options: argparse.Namespace, chosen: Recipe, folder: Path) -> int:
     """Trains in a new run's folder and says what came of it."""
-    if (folder / "run.json").exists():
-        raise RunFolderError(f"{folder} already holds a run; choose another folder with --run, or remove it")
+    runs.check_free(folder)
     env = make(options.env)
     check_spaces(env.observation_space, env.action_space)
     console = Console()
@@ -112,10 +111,13 @@ class _Quiet:
 def evaluate_run(options: argparse.Namespace) -> int:
     """Scores a run's model, films it or shows it."""
     run = runs.describe(options.run)
-    if options.video:
-        from gemrl.video import prepare
+    if options.video or options.render:
+        from gemrl.video import check_film, check_screen
 
-        prepare(options.video)
+        if options.video:
+            check_film(options.video, run["env"])
+        if options.render:
+            check_screen()
     make(run["env"]).close()
     from gemrl.console import evaluation_line
     from gemrl.evaluation import Evaluator

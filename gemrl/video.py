@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import os
+import sys
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gemrl.environments import make
 from gemrl.errors import BadValue, EnvironmentFault, MissingExtra
 from gemrl.evaluation import EPISODE_CAP
-from gemrl.models import Model
 from gemrl.seeding import derived_seed
+
+if TYPE_CHECKING:
+    from gemrl.models import Model
 
 OFFSCREEN = "off-screen drawing failed ({}): install Debian's libegl1, or set MUJOCO_GL to what this machine has"
 
 
-def prepare(path: Path) -> None:
-    """Checks that a film can be written, and chooses how MuJoCo draws; must come before any environment is made."""
+def check_film(path: Path, env_id: str) -> None:
+    """Raises unless a film can be made; and chooses how MuJoCo draws, so it must come before any environment is made."""
     if path.suffix not in (".mp4", ".gif"):
         raise BadValue(f"a film is a .mp4 or a .gif file, not {path.name!r}")
     os.environ.setdefault("MUJOCO_GL", "egl")
@@ -29,6 +32,13 @@ def prepare(path: Path) -> None:
             import imageio_ffmpeg  # noqa: F401
     except ImportError:
         raise MissingExtra("films need what is not installed: pip install 'gemrl[video]'") from None
+    _make(env_id, "rgb_array").close()
+
+
+def check_screen() -> None:
+    """Raises where there is no screen to show a window on."""
+    if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
+        raise EnvironmentFault("--render needs a screen, and DISPLAY is not set; --video FILE films without one")
 
 
 def film(model: Model, env_id: str, seed: int, path: Path) -> int:

@@ -9,7 +9,7 @@ import pytest
 
 from gemrl.cli import main
 from gemrl.errors import BadValue
-from gemrl.video import prepare
+from gemrl.video import check_film
 from tests.test_cli import train
 
 needs_egl = pytest.mark.skipif(ctypes.util.find_library("EGL") is None, reason="Debian's libegl1 is not installed")
@@ -30,4 +30,14 @@ def test_a_film_of_a_mujoco_task(tmp_path: Path, ending: str) -> None:
 
 def test_a_film_of_no_known_kind_is_refused() -> None:
     with pytest.raises(BadValue, match=r"a \.mp4 or a \.gif"):
-        prepare(Path("film.avi"))
+        check_film(Path("film.avi"), "InvertedPendulum-v5")
+
+
+def test_a_window_without_a_screen_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in ("DISPLAY", "WAYLAND_DISPLAY"):
+        monkeypatch.delenv(name, raising=False)
+    assert train(tmp_path / "run") == 0
+    assert main(["evaluate", str(tmp_path / "run"), "--render"]) == 2
+    assert "--render needs a screen" in capsys.readouterr().err
