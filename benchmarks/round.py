@@ -16,12 +16,12 @@ import numpy as np
 from gemrl.agents.continuous import gradient_step, init_learner, refresh, train_round
 from gemrl.memory import Memory, Rows, empty_rows, plan
 from gemrl.models import GEM
-from gemrl.recipes import RECIPES
+from gemrl.recipes import GEM as GEM_RECIPE
 from gemrl.runs import versions
 
 ROWS, OBSERVATION, ACTION, DEPTH = 100_000, 17, 6, 1000
 EPISODE = 1000
-RECIPE = RECIPES["gem"].but(depth=DEPTH)
+RECIPE = GEM_RECIPE.but(depth=DEPTH)
 
 
 def full_memory() -> Memory:

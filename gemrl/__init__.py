@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from gemrl.callbacks import Callback
     from gemrl.errors import GemrlError
-    from gemrl.models import GEM, GEMPaper, GEMReleased, Model
+    from gemrl.models import DDPG, GEM, REDQ, SAC, TD3, Model
     from gemrl.recipes import RECIPES, Recipe, difference
     from gemrl.runs import load
 
 _HOMES = {
-    "GEM": "models",
-    "GEMPaper": "models",
-    "GEMReleased": "models",
-    "Model": "models",
+    **dict.fromkeys(("DDPG", "GEM", "REDQ", "SAC", "TD3", "Model"), "models"),
+    "Callback": "callbacks",
     "load": "runs",
     "RECIPES": "recipes",
     "Recipe": "recipes",
@@ -32,7 +31,20 @@ _HOMES = {
     "GemrlError": "errors",
 }
 
-__all__ = ["GEM", "RECIPES", "GEMPaper", "GEMReleased", "GemrlError", "Model", "Recipe", "difference", "load"]
+__all__ = [
+    "DDPG",
+    "GEM",
+    "RECIPES",
+    "REDQ",
+    "SAC",
+    "TD3",
+    "Callback",
+    "GemrlError",
+    "Model",
+    "Recipe",
+    "difference",
+    "load",
+]
 
 
 def __getattr__(name: str) -> Any:

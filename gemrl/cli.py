@@ -11,8 +11,8 @@ from typing import NoReturn
 
 import gemrl
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
-from gemrl.literals import parse_literal, split_setting
-from gemrl.recipes import RECIPES, Recipe, part_or_value, recipe
+from gemrl.literals import split_setting
+from gemrl.recipes import AnyRecipe, recipe
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -164,19 +164,9 @@ def _count(text: str) -> int:
     return number
 
 
-def chosen_recipe(algo: str, env_id: str, settings: Sequence[str]) -> Recipe:
+def chosen_recipe(algo: str, env_id: str, settings: Sequence[str]) -> AnyRecipe:
     """The recipe `algo` with the environment's preset and then the settings, each field=value."""
-    changed = recipe(algo).for_environment(env_id)
-    for setting in settings:
-        name, text = split_setting(setting)
-        if name not in changed.settable():
-            changed.but(**{name: None})  # raises, with the nearest name
-        value = part_or_value(name, text)
-        try:
-            changed = changed.but(**{name: parse_literal(text) if isinstance(value, str) else value})
-        except BadValue as error:
-            raise BadValue(f"--set {setting}: {error}") from None
-    return changed
+    return recipe(algo).for_environment(env_id).but_as_told([split_setting(setting) for setting in settings])
 
 
 def _train(options: argparse.Namespace) -> int:
@@ -196,5 +186,5 @@ def _evaluate(options: argparse.Namespace) -> int:
 def _algos(options: argparse.Namespace) -> int:
     from gemrl.tables import algorithms_table, fields_table, show
 
-    show(fields_table() if options.fields else algorithms_table(RECIPES))
+    show(fields_table() if options.fields else algorithms_table())
     return DONE

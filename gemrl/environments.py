@@ -26,6 +26,7 @@ class Transition(NamedTuple):
     terminated: np.ndarray  # [E] bool
     truncated: np.ndarray  # [E] bool
     next_observation: np.ndarray  # [E, D], before any reset
+    stored: np.ndarray  # [E] bool; False where the environment was only reset
 
 
 class Episode(NamedTuple):
@@ -33,6 +34,15 @@ class Episode(NamedTuple):
 
     total: float
     length: int
+
+
+class Step(NamedTuple):
+    """What one step of all environments brought."""
+
+    transition: Transition
+    observation: np.ndarray  # [E, D], to act on next: of a new episode, where one ended
+    ended: list[Episode]
+    infos: list[dict[str, Any]]  # one of each environment
 
 
 def make(env_id: str, **kwargs: Any) -> gym.Env:
@@ -148,8 +158,9 @@ class Task:
 
     lanes = 1
 
-    def __init__(self, env: gym.Env, seed: int) -> None:
+    def __init__(self, env: gym.Env, seed: int, lane: int = 0) -> None:
         self.env, self.seed = env, seed
+        self._stream = f"training episode of lane {lane}" if lane else "training episode"
         self.scaling = Scaling(env.observation_space, env.action_space)
         self.episodes = 0
         self._steps = 0
@@ -158,12 +169,12 @@ class Task:
     def reset(self) -> np.ndarray:
         """Begins a new episode; its first observation [1, D]."""
         self._total, self._length = 0.0, 0
-        seed = derived_seed(self.seed, "training episode", self.episodes)
+        seed = derived_seed(self.seed, self._stream, self.episodes)
         self.episodes += 1
         return checked_reset(self.env, seed, self.scaling, "reset")[None]
 
-    def step(self, observation: np.ndarray, action: np.ndarray) -> tuple[Transition, np.ndarray, list[Episode]]:
-        """The transition, the observation to act on next (of a new episode, if this one ended), and what episodes ended."""
+    def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
+        """One step, and the beginning of a new episode if this one ended."""
         self._steps += 1
         outcome = checked_step(self.env, action[0], self.scaling, f"step {self._steps}")
         after = outcome.observation[None]
@@ -174,12 +185,13 @@ class Task:
             np.array([outcome.terminated]),
             np.array([outcome.truncated]),
             after,
+            np.ones(1, bool),
         )
         self._total, self._length = self._total + outcome.reward, self._length + 1
         if not (outcome.terminated or outcome.truncated):
-            return transition, after, []
+            return Step(transition, after, [], [outcome.info])
         ended = Episode(self._total, self._length)
-        return transition, self.reset(), [ended]
+        return Step(transition, self.reset(), [ended], [outcome.info])
 
 
 class Outcome(NamedTuple):
@@ -189,6 +201,7 @@ class Outcome(NamedTuple):
     reward: float
     terminated: bool
     truncated: bool
+    info: dict[str, Any]
 
 
 def checked_reset(env: gym.Env, seed: int, scaling: Scaling, where: str) -> np.ndarray:
@@ -203,7 +216,7 @@ def checked_reset(env: gym.Env, seed: int, scaling: Scaling, where: str) -> np.n
 def checked_step(env: gym.Env, action: np.ndarray, scaling: Scaling, where: str) -> Outcome:
     """Takes an action in [-1, 1]; whatever the environment does wrong is told with its place."""
     try:
-        observation, reward, terminated, truncated, _ = env.step(scaling.unscaled(action))
+        observation, reward, terminated, truncated, info = env.step(scaling.unscaled(action))
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
     try:
@@ -212,7 +225,7 @@ def checked_step(env: gym.Env, action: np.ndarray, scaling: Scaling, where: str)
         raise EnvironmentFault(f"the environment returned the reward {reward!r}, which is no number, at {where}") from None
     if not np.isfinite(total):
         raise EnvironmentFault(f"the environment returned the reward {total} at {where}")
-    return Outcome(checked(scaling, observation, where), total, bool(terminated), bool(truncated))
+    return Outcome(checked(scaling, observation, where), total, bool(terminated), bool(truncated), info)
 
 
 def checked(scaling: Scaling, observation: Any, where: str) -> np.ndarray:
@@ -227,6 +240,11 @@ def checked(scaling: Scaling, observation: Any, where: str) -> np.ndarray:
     if not np.isfinite(flat).all():
         raise EnvironmentFault(f"the environment returned NaN or infinity in its observation at {where}")
     return flat
+
+
+def checked_batch(scaling: Scaling, observations: Any, where: str) -> np.ndarray:
+    """Flat observations [E, D] of several environments."""
+    return np.stack([checked(scaling, observation, where) for observation in observations])
 
 
 EnvironmentMaker = Callable[[], gym.Env]

@@ -8,32 +8,43 @@ from typing import Any
 
 from gemrl.errors import BadValue, unknown
 
+_NOT_PARSED = (ValueError, SyntaxError, MemoryError, RecursionError)
+
 
 def parse_literal(text: str) -> Any:
     """The number, string, boolean or tuple that `text` spells."""
     try:
         return ast.literal_eval(text.strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except _NOT_PARSED:
         raise BadValue(f"{text!r} is not a Python literal (a number, True, False, a tuple such as (400, 300))") from None
 
 
 def parse_part(text: str, kinds: Mapping[str, type]) -> Any:
-    """The part that `text` spells as Name or Name(literal, field=literal)."""
+    """The part that `text` spells as Name or Name(argument, field=argument); arguments are literals or parts."""
     try:
         node = ast.parse(text.strip(), mode="eval").body
-        call = node if isinstance(node, ast.Call) else ast.Call(func=node, args=[], keywords=[])
-        if not isinstance(call.func, ast.Name):
+        if not isinstance(node, (ast.Name, ast.Call)):
             raise ValueError
-        positional = [ast.literal_eval(argument) for argument in call.args]
-        named = {str(keyword.arg): ast.literal_eval(keyword.value) for keyword in call.keywords}
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        raise BadValue(f"{text!r} is not of the form {next(iter(kinds))}(...) with literals in it") from None
-    if call.func.id not in kinds:
-        raise unknown("part", call.func.id, kinds, f"; known: {', '.join(kinds)}")
-    try:
-        return kinds[call.func.id](*positional, **named)
+        return _build(node, kinds)
+    except BadValue:
+        raise
     except TypeError as error:
         raise BadValue(f"{text!r}: {error}") from None
+    except _NOT_PARSED:
+        raise BadValue(f"{text!r} is not of the form Name(...) with literals in it") from None
+
+
+def _build(node: ast.expr, kinds: Mapping[str, type]) -> Any:
+    """The part of a Name or a call of one, or the literal."""
+    call = node if isinstance(node, ast.Call) else ast.Call(func=node, args=[], keywords=[])
+    if not isinstance(call.func, ast.Name):
+        if isinstance(node, ast.Call):
+            raise ValueError
+        return ast.literal_eval(node)
+    if call.func.id not in kinds:
+        raise unknown("part", call.func.id, kinds, f"; known: {', '.join(kinds)}")
+    positional = [_build(argument, kinds) for argument in call.args]
+    return kinds[call.func.id](*positional, **{str(word.arg): _build(word.value, kinds) for word in call.keywords})
 
 
 def split_setting(text: str) -> tuple[str, str]:

@@ -143,24 +143,40 @@ def plan(memory: Memory, planner: Planner) -> Memory:
     return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
 
 
-class Batch(NamedTuple):
-    """Rows drawn for training."""
+class Place(NamedTuple):
+    """Where drawn rows are: lane, position in its ring, and how many older rows the lane has. Each [*S]."""
 
-    observation: Array  # [*S, D]
-    action: Array  # [*S, A]
-    planned: Array  # [K, *S]
+    lane: Array
+    position: Array
+    offset: Array
 
 
-def sample(memory: Memory, key: Array, shape: tuple[int, ...]) -> Batch:
-    """Rows drawn uniformly, with replacement, from all planned ones; `shape` is S."""
-    ready = memory.size - memory.unplanned
+def draw(memory: Memory, key: Array, shape: tuple[int, ...], *, planned: bool) -> Place:
+    """Places drawn uniformly, with replacement, from all rows or from all planned ones; `shape` is S."""
+    ready = memory.size - memory.unplanned if planned else memory.size
     ends = jnp.cumsum(ready)
     flat = jax.random.randint(key, shape, 0, ends[-1])
     lane = jnp.searchsorted(ends, flat, side="right")
     offset = flat - (ends - ready)[lane]
-    position = ((memory.head - memory.size)[lane] + offset) % memory.capacity
+    return Place(lane, ((memory.head - memory.size)[lane] + offset) % memory.capacity, offset)
+
+
+class Stretch(NamedTuple):
+    """What follows drawn rows, row by row, themselves first. `last` also marks the newest row. Each [*S, steps]."""
+
+    reward: Array
+    discount: Array
+    last: Array
+    position: Array
+
+
+def stretch(memory: Memory, place: Place, steps: int) -> Stretch:
+    """The rows from each place on; those behind a last one are of other trajectories."""
+    ahead = jnp.arange(steps)
+    lane, position = place.lane[..., None], (place.position[..., None] + ahead) % memory.capacity
+    newest = place.offset[..., None] + ahead >= (memory.size - 1)[lane]
     rows = memory.rows
-    return Batch(rows.observation[lane, position], rows.action[lane, position], memory.planned[:, lane, position])
+    return Stretch(rows.reward[lane, position], rows.discount[lane, position], rows.last[lane, position] | newest, position)
 
 
 class Staging:
@@ -177,7 +193,7 @@ class Staging:
         return bool(self.count.max() == self._shape[1])
 
     def add(self, step: Transition, gamma: float) -> None:
-        """Appends one step of every lane."""
+        """Appends one step of every lane; a lane that only reset its environment keeps its count, so its row is void."""
         at = self._lanes, self.count
         self.rows.observation[at] = step.observation
         self.rows.action[at] = step.action
@@ -185,7 +201,7 @@ class Staging:
         self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
         self.rows.last[at] = step.terminated | step.truncated
         self.rows.next_observation[at] = step.next_observation
-        self.count = self.count + 1
+        self.count = self.count + step.stored
 
     def take(self) -> tuple[Rows, np.ndarray]:
         """All rows and how many of each lane count; the staging is empty after that."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -13,15 +13,19 @@ import numpy as np
 
 import gemrl
 from gemrl import saving
-from gemrl.agents.continuous import ContinuousAgent, init_learner
-from gemrl.environments import Scaling, Task, make
+from gemrl.agents import continuous, soft
+from gemrl.agents.host import Family, OffPolicyAgent
+from gemrl.callbacks import AnyCallback, Logger, Watchers
+from gemrl.environments import EnvironmentMaker, Scaling, make
 from gemrl.errors import BadValue, DeviceError, GemrlError, ModelFileError, check_number
+from gemrl.evaluation import Evaluator
 from gemrl.memory import Memory
-from gemrl.recipes import Recipe, recipe
+from gemrl.recipes import RECIPES, AnyRecipe, Recipe, SoftRecipe, recipe
+from gemrl.seeding import stream
 from gemrl.training import Moment, Schedule, train
+from gemrl.vector import AnyTask, as_task
 
-Callback = Callable[[dict[str, Any], dict[str, Any]], bool | None]
-"""Called after every step with (locals, globals), as in Stable-Baselines3; False ends the training."""
+FAMILIES: dict[type[AnyRecipe], Family] = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
 
 
 def find_device(name: str) -> jax.Device:
@@ -41,57 +45,71 @@ class Model:
 
     def __init__(
         self,
-        policy: str | gym.Env | None = "MlpPolicy",
-        env: str | gym.Env | None = None,
+        policy: Any = "MlpPolicy",
+        env: Any = None,
         *,
         seed: int | None = None,
         device: str = "auto",
+        n_envs: int = 1,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
         **fields: Any,
     ) -> None:
-        """A new model for an environment or its id. `policy` may be left out; `fields` are the recipe's, by name."""
-        if env is None and policy != "MlpPolicy":
+        """A new model for an environment: an id, a gymnasium.Env, a VectorEnv or a VecEnv. `policy` may be left out.
+
+        `fields` are the recipe's, by name. `n_envs` makes several environments of an id, stepped together.
+        """
+        if env is None and not (isinstance(policy, str) and policy.endswith("Policy")):
             policy, env = "MlpPolicy", policy
         if policy != "MlpPolicy":
             raise BadValue(f"policy must be 'MlpPolicy', not {policy!r}")
         if env is None:
             raise BadValue("a model needs an environment: an id such as 'Pendulum-v1' or a gymnasium.Env")
-        env = make(env) if isinstance(env, str) else env
-        if not isinstance(env, gym.Env):
-            raise BadValue(f"env must be an id or a gymnasium.Env, not {type(env).__name__}")
-        env_id = env.spec.id if env.spec else ""
-        self._setup(recipe(self.algo).for_environment(env_id).but(**fields), env, seed, device)
+        check_number("n_envs", n_envs, 1, whole=True)
+        if n_envs > 1 and not isinstance(env, str):
+            raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
+        env_id = env if isinstance(env, str) else getattr(getattr(env, "spec", None), "id", "")
+        chosen = recipe(self.algo).for_environment(env_id).but(**fields)
+        self._setup(chosen, made(env, n_envs), seed, device, verbose, tensorboard_log)
 
     @classmethod
-    def from_recipe(cls, chosen: Recipe, env: gym.Env, *, seed: int | None = None, device: str = "auto") -> Self:
+    def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto") -> Self:
         """A new model with exactly this recipe: no preset is applied."""
         model = cls.__new__(cls)
         model._setup(chosen, env, seed, device)
         return model
 
-    def _setup(self, chosen: Recipe, env: gym.Env | Scaling, seed: int | None, device: str) -> None:
+    def _setup(
+        self, chosen: AnyRecipe, env: Any, seed: int | None, device: str, verbose: int = 0, log: str | None = None
+    ) -> None:
         self.recipe = chosen
         self.seed = secrets.randbits(31) if seed is None else seed
         check_number("seed", self.seed, 0, whole=True)
         self.device = find_device(device)
         self.num_timesteps = 0
-        self._task = None if isinstance(env, Scaling) else Task(env, self.seed)
-        self._scaling = env if isinstance(env, Scaling) else self._tasked().scaling
-        sizes = self._scaling.observation_size, self._scaling.action_size
-        self.agent = ContinuousAgent(chosen, *sizes, seed=self.seed, device=self.device)
-
-    def _tasked(self) -> Task:
-        if self._task is None:
-            raise GemrlError("this model has no environment: load it with one, as in load(path, env=...), or call set_env(env)")
-        return self._task
+        self.verbose = verbose
+        self.logger = Logger(_tensorboard(log) if log else None)
+        self._task: AnyTask | None = None if isinstance(env, Scaling) else as_task(env, self.seed)
+        self._scaling: Scaling = env if self._task is None else self._task.scaling
+        self._predictions = stream(self.seed, "predictions")
+        self.agent = OffPolicyAgent(
+            FAMILIES[type(chosen)],
+            chosen,
+            self._scaling.observation_size,
+            self._scaling.action_size,
+            lanes=self._task.lanes if self._task else 1,
+            seed=self.seed,
+            device=self.device,
+        )
 
     @property
     def observation_space(self) -> gym.spaces.Box:
-        """What the environment shows."""
+        """What an environment shows."""
         return self._scaling.observation_space
 
     @property
     def action_space(self) -> gym.spaces.Box:
-        """What the environment takes."""
+        """What an environment takes."""
         return self._scaling.action_space
 
     @property
@@ -100,53 +118,83 @@ class Model:
         return self.agent.memory
 
     @property
-    def env(self) -> gym.Env | None:
+    def gamma(self) -> float:
+        """The discount factor."""
+        return self.recipe.gamma
+
+    @property
+    def n_envs(self) -> int:
+        """Environments stepped together."""
+        return self._task.lanes if self._task else 1
+
+    @property
+    def env(self) -> Any:
         """The environment it trains in."""
         return self._task.env if self._task else None
 
-    def get_env(self) -> gym.Env | None:
+    def get_env(self) -> Any:
         """The environment it trains in."""
         return self.env
 
-    def set_env(self, env: str | gym.Env) -> None:
-        """Changes the environment for one with the same spaces."""
-        task = Task(make(env) if isinstance(env, str) else env, self.seed)
+    def get_vec_normalize_env(self) -> None:
+        """None: observations are normalised inside the model, by the field `normalize_observations`."""
+        return
+
+    def set_env(self, env: Any) -> None:
+        """Changes the environment for one, or as many, with the same spaces."""
+        task = as_task(made(env), self.seed)
         for name in ("observation_space", "action_space"):
             if getattr(task.scaling, name).shape != getattr(self, name).shape:
                 raise BadValue(f"the environment's {name} is {getattr(task.scaling, name)}, the model's is {getattr(self, name)}")
+        if task.lanes != self.agent.lanes:
+            raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
         self._task = task
 
     def train(self, steps: int, schedule: Schedule | None = None) -> Iterator[Moment]:
         """Trains until `num_timesteps` is `steps` and yields what happens, step by step."""
-        task = self._tasked()
-        if self.num_timesteps:
+        if self._task is None:
+            raise GemrlError("this model has no environment: load it with one, as in load(path, env=...), or call set_env(env)")
+        if len(self.memory):
             self.agent.abandon()
-        for moment in train(self.agent, task, steps, start=self.num_timesteps, schedule=schedule):
+        for moment in train(self.agent, self._task, steps, start=self.num_timesteps, schedule=schedule):
             self.num_timesteps = moment.step
             yield moment
 
     def learn(
         self,
         total_timesteps: int,
-        callback: Callback | None = None,
-        *,
-        progress_bar: bool = False,
+        callback: AnyCallback | None = None,
+        log_interval: int | None = 4,
+        tb_log_name: str | None = None,
         reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+        *,
+        eval_env: str | EnvironmentMaker | None = None,
+        eval_every: int = 10_000,
+        eval_episodes: int = 10,
     ) -> Self:
-        """Trains for `total_timesteps` steps; counts on from the last call unless `reset_num_timesteps`."""
+        """Trains for `total_timesteps` steps; counts on from the last call unless `reset_num_timesteps`.
+
+        `eval_env`, an id or a function that makes an environment, is evaluated on every `eval_every` steps; callbacks are told.
+        """
         check_number("total_timesteps", total_timesteps, 1, whole=True)
-        if reset_num_timesteps and self.num_timesteps:
-            self.agent.abandon()
-            self.num_timesteps = 0
+        self.num_timesteps = 0 if reset_num_timesteps else self.num_timesteps
         steps = self.num_timesteps + total_timesteps
-        moments = self.train(steps)
+        schedule = None
+        if eval_env is not None:
+            maker = (lambda: make(eval_env)) if isinstance(eval_env, str) else eval_env
+            schedule = Schedule(Evaluator(maker, episodes=eval_episodes, seed=self.seed), eval_every)
+        moments = self.train(steps, schedule)
         if progress_bar:
             from gemrl.console import with_progress
 
             moments = with_progress(moments, steps, self.algo)
+        watchers = Watchers(self, callback, steps)
+        watchers.start()
         for moment in moments:
-            if callback and not moment.compiling and callback({"self": self, "moment": moment}, globals()) is False:
+            if not watchers.go_on(moment):
                 break
+        watchers.end()
         return self
 
     def predict(
@@ -158,13 +206,14 @@ class Model:
     ) -> tuple[np.ndarray, Any]:
         """The policy's action for one observation or a batch, in the environment's scale, and `state` as it came.
 
-        The policy is deterministic, so `deterministic` changes nothing: exploration noise belongs to training alone.
+        A deterministic policy (all but sac's) answers the same either way: exploration noise belongs to training alone.
         """
         shape, given = self.observation_space.shape, np.asarray(observation)
-        if given.shape[-len(shape) :] != shape or given.ndim - len(shape) not in (0, 1):
+        if given.shape[given.ndim - len(shape) :] != shape or given.ndim - len(shape) not in (0, 1):
             raise BadValue(f"an observation must have shape {shape} or (n, {', '.join(map(str, shape))}), not {given.shape}")
         batch = given.reshape(-1, self._scaling.observation_size).astype(np.float32)
-        action = self._scaling.unscaled(self.agent.act(batch))
+        unit = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
+        action = self._scaling.unscaled(unit)
         return (action if given.ndim > len(shape) else action[0]), state
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -181,25 +230,38 @@ class Model:
         saving.save_model(path, self.agent.learner, header)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: str | gym.Env | None = None, *, device: str = "auto") -> Self:
+    def load(cls, path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Self:
         """The model that `save` wrote, with an environment to go on in, if one is given."""
         header = saving.load_header(path)
         if header.get("algo") != cls.algo:
             raise ModelFileError(f"{path} holds {header.get('algo')!r}, not {cls.algo!r}: gemrl.load(path) loads any model")
-        model = cls.__new__(cls)
         try:
-            chosen = Recipe.from_dict(header["recipe"])
+            chosen = type(recipe(cls.algo)).from_dict(header["recipe"])
             seed, steps = int(header["seed"]), int(header["num_timesteps"])
-            spaces = [saving.space_from_dict(header[name]) for name in ("observation_space", "action_space")]
+            scaling = Scaling(*(saving.space_from_dict(header[name]) for name in ("observation_space", "action_space")))
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise ModelFileError(f"the JSON of {path} is damaged: {error}") from None
-        model._setup(chosen, Scaling(*spaces), seed, device)
-        sizes = model._scaling.observation_size, model._scaling.action_size
-        model.agent.restore(saving.load_arrays(path, init_learner(chosen, *sizes, seed)))
+        task_env = scaling if env is None else made(env)
+        model = cls.from_recipe(chosen, task_env, seed=seed, device=device)
+        for name in ("observation_space", "action_space"):
+            if getattr(model, name).shape != getattr(scaling, name).shape:
+                raise BadValue(f"the environment's {name} is {getattr(model, name)}, the model's is {getattr(scaling, name)}")
+        model.agent.restore(saving.load_arrays(path, model.agent.learner))
         model.num_timesteps = steps
-        if env is not None:
-            model.set_env(env)
         return model
+
+
+def made(env: Any, n_envs: int = 1) -> Any:
+    """The environment itself, or what its id names: one, or a list of several."""
+    if not isinstance(env, str):
+        return env
+    return make(env) if n_envs == 1 else [make(env) for _ in range(n_envs)]
+
+
+def _tensorboard(folder: str) -> Any:
+    from gemrl.session import tensorboard
+
+    return tensorboard(folder)
 
 
 class GEM(Model):
@@ -208,17 +270,34 @@ class GEM(Model):
     algo = "gem"
 
 
-class GEMPaper(Model):
-    """GEM as the paper has it, wherever it speaks."""
+class TD3(Model):
+    """Twin delayed DDPG (Fujimoto et al., 2018)."""
 
-    algo = "gem-paper"
-
-
-class GEMReleased(Model):
-    """GEM with the quirks of the authors' released code."""
-
-    algo = "gem-released"
+    algo = "td3"
 
 
-MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEMPaper, GEMReleased)}
+class DDPG(Model):
+    """Deep deterministic policy gradient (Lillicrap et al., 2016), as td3 with one critic, no smoothing and no delay."""
+
+    algo = "ddpg"
+
+
+class SAC(Model):
+    """Soft actor-critic (Haarnoja et al., 2018) with automatic temperature."""
+
+    algo = "sac"
+
+
+class REDQ(Model):
+    """Randomised ensembled double Q-learning (Chen et al., 2021) at GEM's update ratio."""
+
+    algo = "redq"
+
+
+_NAMED = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ)}
+
+MODELS: dict[str, type[Model]] = {
+    name: _NAMED.get(name) or type(name.replace("-", "_"), (Model,), {"algo": name, "__doc__": name, "__module__": __name__})
+    for name in RECIPES
+}
 """The class of each algorithm."""

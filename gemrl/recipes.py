@@ -2,131 +2,77 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
-from gemrl.errors import BadValue, check_number, unknown
-from gemrl.literals import parse_part
+from gemrl.errors import BadValue, unknown
 from gemrl.losses import Asymmetric, FirstCritic, MeanOfCritics
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.settings import Settings, choice, number
+from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
 
-INFINITY = float("inf")
-
-
-def _number(default: float, doc: str, low: float = 1, high: float = INFINITY) -> Any:
-    return dataclasses.field(default=default, metadata={"doc": doc, "low": low, "high": high})
-
-
-def _choice(default: Any, doc: str, *kinds: type) -> Any:
-    return dataclasses.field(default=default, metadata={"doc": doc, "kinds": kinds})
+PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
+BOUNDS = (NoBound, SelfImitation, Tightening)
+PARTS = {kind.__name__: kind for kind in (*PLANNERS, Planned, Fresh, Asymmetric, *BOUNDS, MeanOfCritics, FirstCritic)}
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """Continuous GEM and its relatives. Names are Stable-Baselines3's where it has one, else the paper's."""
+class Recipe(Settings):
+    """GEM, TD3 and all between them. Names are Stable-Baselines3's where it has one, else the paper's."""
 
-    gamma: float = _number(0.99, "discount factor", 0, 1)
-    learning_rate: float = _number(3e-4, "Adam's step size, for actor and critics", 0)
-    buffer_size: int = _number(100_000, "rows of the memory, over all environments")
-    learning_starts: int = _number(10_000, "steps of uniform random actions before any training", 0)
-    batch_size: int = _number(100, "rows of a minibatch")
-    tau: float = _number(0.6, "how far targets move toward the networks, each time they move", 0, 1)
-    train_freq: int = _number(100, "environment steps between two rounds of training")
-    gradient_steps: int = _number(200, "gradient steps of a round")
-    target_update_interval: int = _number(100, "environment steps between two moves of the targets (the paper's u)")
-    policy_delay: int = _number(2, "critic updates per policy update (the paper's p)")
-    target_policy_noise: float = _number(0.2, "noise on the actions whose value is bootstrapped, actions in [-1, 1]", 0)
-    target_noise_clip: float = _number(0.5, "bound of that noise", 0)
-    exploration_noise: float = _number(0.1, "standard deviation of the noise on actions taken, actions in [-1, 1]", 0)
-    net_arch: tuple[int, ...] = _choice((400, 300), "hidden layer widths of actor and critics", tuple)
-    layer_norm: bool = _choice(True, "LayerNorm after each hidden layer", bool)
-    action_twice: bool = _choice(False, "critics take the action again behind their first layer", bool)
-    planner: Planner = _choice(Twin(5), "how the memory's returns are planned", Twin, Single, NStep, LambdaReturn, TwinReleased)
-    loss: Asymmetric = _choice(Asymmetric(0.25), "what a critic's error costs", Asymmetric)
-    regress_on_both: bool = _choice(False, "every critic regresses on the returns of both pairs", bool)
-    actor_objective: MeanOfCritics | FirstCritic = _choice(
+    family: ClassVar[str] = "deterministic policy"
+    parts: ClassVar[Mapping[str, type]] = PARTS
+
+    gamma: float = number(0.99, "discount factor", 0, 1)
+    learning_rate: float = number(3e-4, "Adam's step size, for actor and critics", 0)
+    buffer_size: int = number(100_000, "rows of the memory, over all environments")
+    learning_starts: int = number(10_000, "steps of uniform random actions before any training", 0)
+    batch_size: int = number(100, "rows of a minibatch")
+    tau: float = number(0.6, "how far targets move toward the networks, each time they move", 0, 1)
+    train_freq: int = number(100, "environment steps between two rounds of training")
+    gradient_steps: int = number(200, "gradient steps of a round")
+    target_update_interval: int = number(
+        100, "targets move every so many environment steps (the paper's u), or with Fresh targets every so many updates"
+    )
+    policy_delay: int = number(2, "critic updates per policy update (the paper's p)")
+    target_policy_noise: float = number(0.2, "noise on the actions whose value is bootstrapped, actions in [-1, 1]", 0)
+    target_noise_clip: float = number(0.5, "bound of that noise", 0)
+    exploration_noise: float = number(0.1, "standard deviation of the noise on actions taken, actions in [-1, 1]", 0)
+    net_arch: tuple[int, ...] = choice((400, 300), "hidden layer widths of actor and critics", tuple)
+    layer_norm: bool = choice(True, "LayerNorm after each hidden layer", bool)
+    action_twice: bool = choice(False, "critics take the action again behind their first layer", bool)
+    n_pairs: int = number(2, "groups of critics, each with an estimate of its own; Twin needs two")
+    n_critics: int = number(2, "critics of a group, whose smallest value is its estimate")
+    targets: Planned | Fresh = choice(Planned(Twin(5)), "where the critics' targets come from", Planned, Fresh)
+    loss: Asymmetric = choice(Asymmetric(0.25), "what a critic's error costs", Asymmetric)
+    bound: NoBound | SelfImitation | Tightening = choice(NoBound(), "what else pulls at a critic", *BOUNDS)
+    regress_on_both: bool = choice(False, "every critic regresses on the returns of all groups", bool)
+    actor_objective: MeanOfCritics | FirstCritic = choice(
         MeanOfCritics(), "which critics the policy climbs", MeanOfCritics, FirstCritic
     )
-    separate_batches: bool = _choice(False, "each pair of critics draws a minibatch of its own", bool)
+    separate_batches: bool = choice(False, "each group of critics draws a minibatch of its own", bool)
+    normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance", bool)
 
     def __post_init__(self) -> None:
-        if isinstance(self.net_arch, list):
-            object.__setattr__(self, "net_arch", tuple(self.net_arch))
-        for field in dataclasses.fields(self):
-            _check(field, getattr(self, field.name))
+        super().__post_init__()
+        if type(self.planner) not in PLANNERS:
+            raise BadValue(f"planner must be one of {', '.join(kind.__name__ for kind in PLANNERS)}, not {self.planner!r}")
+        if isinstance(self.planner, (Twin, TwinReleased)) and self.n_pairs != 2:
+            raise BadValue(f"{self.planner} exchanges values between two groups: n_pairs must be 2, not {self.n_pairs}")
+        if isinstance(self.targets, Fresh) and self.targets.subset > self.n_critics:
+            raise BadValue(f"subset={self.targets.subset} asks for more critics than n_critics={self.n_critics}")
+        if isinstance(self.targets, Planned) and isinstance(self.bound, SelfImitation):
+            raise BadValue("SelfImitation stores returns of its own, so it needs Fresh targets")
 
-    def but(self, **changes: Any) -> Recipe:
-        """The same recipe with some fields changed; `depth`, `alpha` and the like reach into its parts."""
-        recipe = self
-        for name, value in changes.items():
-            recipe = dataclasses.replace(recipe, **recipe._change(name, value))
-        return recipe
-
-    def _change(self, name: str, value: Any) -> dict[str, Any]:
-        """The field, and its new value, that a change of `name` comes down to."""
-        if name in _names(self):
-            return {name: value}
-        if name == "depth":
-            return {"planner": self.planner.with_depth(value)}
-        for part_name, part in self._parts().items():
-            if name in _names(part):
-                return {part_name: dataclasses.replace(part, **{name: value})}
-        raise unknown("field", name, self.settable(), "; `gemrl algos --fields` lists them all")
-
-    def _parts(self) -> dict[str, Any]:
-        return {name: part for name in _names(self) if dataclasses.is_dataclass(part := getattr(self, name))}
-
-    def settable(self) -> list[str]:
-        """All names that `but` takes."""
-        inner = [name for part in self._parts().values() for name in _names(part)]
-        return list(dict.fromkeys([*_names(self), "depth", *inner]))
+    @property
+    def planner(self) -> Planner:
+        """What turns rewards and estimates into targets."""
+        return self.targets.planner
 
     def for_environment(self, env_id: str) -> Recipe:
         """The recipe with the preset of an environment: the paper's rollout cap. One-step targets stay one-step."""
         return self if self.planner.rollout_cap == 1 else self.but(depth=preset_depth(env_id))
-
-    def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON values; a part is written as the Python that makes it, such as "Twin(depth=5)"."""
-        values = {name: getattr(self, name) for name in _names(self)}
-        return {name: repr(value) if dataclasses.is_dataclass(value) else value for name, value in values.items()}
-
-    @staticmethod
-    def from_dict(values: Mapping[str, Any]) -> Recipe:
-        """The recipe that `as_dict` wrote. Nothing is evaluated."""
-        return Recipe().but(**{name: part_or_value(name, value) for name, value in values.items()})
-
-
-def _names(part: Any) -> list[str]:
-    return [field.name for field in dataclasses.fields(part)]
-
-
-def _check(field: dataclasses.Field[Any], value: Any) -> None:
-    """Raises unless `value` is of the field's kind and in its range."""
-    kinds = field.metadata.get("kinds")
-    if kinds is None:
-        check_number(field.name, value, field.metadata["low"], field.metadata["high"], whole=isinstance(field.default, int))
-    elif type(value) not in kinds:
-        names = "True or False" if kinds == (bool,) else " or ".join(kind.__name__ for kind in kinds)
-        raise BadValue(f"{field.name} must be {names}, not {value!r}")
-    elif kinds == (tuple,):
-        if not value:
-            raise BadValue(f"{field.name} must name at least one width, such as (400, 300)")
-        for width in value:
-            check_number(f"a width in {field.name}", width, 1, INFINITY, whole=True)
-
-
-def part_kinds(field: dataclasses.Field[Any]) -> dict[str, type]:
-    """The parts that a field may hold, by name; none if it holds a plain value."""
-    kinds: tuple[type, ...] = field.metadata.get("kinds", ())
-    return {kind.__name__: kind for kind in kinds if kind not in (bool, tuple)}
-
-
-def part_or_value(name: str, value: Any) -> Any:
-    """`value`, or the part that it spells if the field `name` holds one."""
-    parts = next((part_kinds(field) for field in dataclasses.fields(Recipe) if field.name == name), {})
-    return parse_part(value, parts) if parts and isinstance(value, str) else value
 
 
 PRESET_DEPTHS = {"HalfCheetah": 1000, "Ant": 1000, "Swimmer": 1000, "Humanoid": 5, "Walker2d": 5, "Hopper": 5}
@@ -140,37 +86,132 @@ def preset_depth(env_id: str) -> int:
 
 
 GEM = Recipe()
+TD3 = GEM.but(
+    learning_rate=1e-3,
+    buffer_size=1_000_000,
+    tau=0.005,
+    train_freq=1,
+    gradient_steps=1,
+    target_update_interval=2,
+    layer_norm=False,
+    n_pairs=1,
+    targets=Fresh(),
+    loss=Asymmetric(1.0),
+    actor_objective=FirstCritic(),
+)
+DDPG = TD3.but(n_critics=1, target_policy_noise=0.0, policy_delay=1, target_update_interval=1)
+REDQ = GEM.but(tau=0.005, target_update_interval=1, n_pairs=1, n_critics=4, targets=Fresh(subset=2), loss=Asymmetric(1.0))
 
-RECIPES: dict[str, Recipe] = {
-    "gem": GEM,
-    "gem-paper": GEM.but(learning_rate=1e-3, layer_norm=False, actor_objective=FirstCritic(), separate_batches=True),
-    "gem-released": GEM.but(
-        batch_size=128,
-        tau=0.633,
-        learning_starts=25_000,
-        planner=TwinReleased(5),
-        action_twice=True,
-        regress_on_both=True,
-    ),
+LADDER = [GEM.but(n_pairs=1, layer_norm=False, alpha=1.0, planner=NStep(1), gradient_steps=100)]
+"""From a plain memory agent up to GEM, one field a rung."""
+for _rung in (
+    {"layer_norm": True},
+    {"gradient_steps": 200},
+    {"n_pairs": 2},
+    {"alpha": 0.25},
+    {"planner": Single(5)},
+    {"planner": Twin(5)},
+):
+    LADDER.append(LADDER[-1].but(**_rung))
+
+
+@dataclass(frozen=True)
+class SoftRecipe(Settings):
+    """Soft actor-critic with automatic temperature: a stochastic policy, and entropy in its values."""
+
+    family: ClassVar[str] = "stochastic policy"
+
+    gamma: float = number(0.99, "discount factor", 0, 1)
+    learning_rate: float = number(3e-4, "Adam's step size, for actor, critics and temperature", 0)
+    buffer_size: int = number(1_000_000, "rows of the memory, over all environments")
+    learning_starts: int = number(10_000, "steps of uniform random actions before any training", 0)
+    batch_size: int = number(256, "rows of a minibatch")
+    tau: float = number(0.005, "how far targets move toward the critics, each time they move", 0, 1)
+    train_freq: int = number(1, "environment steps between two rounds of training")
+    gradient_steps: int = number(1, "gradient steps of a round")
+    target_update_interval: int = number(1, "updates between two moves of the targets")
+    net_arch: tuple[int, ...] = choice((256, 256), "hidden layer widths of actor and critics", tuple)
+    n_critics: int = number(2, "critics, whose smallest value counts")
+    target_entropy_scale: float = number(1.0, "the policy's entropy is held at minus this times the number of actions", 0)
+    normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance", bool)
+
+    def for_environment(self, env_id: str) -> SoftRecipe:
+        """The recipe itself: it has no preset."""
+        return self
+
+
+AnyRecipe = Recipe | SoftRecipe
+
+GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
+    "GEM": {
+        "gem": ("Generalizable Episodic Memory, our default", GEM),
+        "gem-paper": (
+            "as the paper has it, wherever it speaks",
+            GEM.but(learning_rate=1e-3, layer_norm=False, actor_objective=FirstCritic(), separate_batches=True),
+        ),
+        "gem-released": (
+            "with the quirks of the authors' released code",
+            GEM.but(
+                batch_size=128,
+                tau=0.633,
+                learning_starts=25_000,
+                planner=TwinReleased(5),
+                action_twice=True,
+                regress_on_both=True,
+            ),
+        ),
+    },
+    "baselines": {
+        "td3": ("twin delayed DDPG (Fujimoto et al., 2018)", TD3),
+        "ddpg": ("td3 with one critic, no smoothing, no delay (Lillicrap et al., 2016)", DDPG),
+        "sac": ("soft actor-critic (Haarnoja et al., 2018)", SoftRecipe()),
+        "td3-sil": ("td3 with self-imitation's lower bound (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
+        "td3-nstep": ("td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
+        "redq": ("randomised ensemble at GEM's update ratio (Chen et al., 2021)", REDQ),
+        "optimality-tightening": ("td3 with bounds from both sides (He et al., 2017)", TD3.but(bound=Tightening())),
+    },
+    "ablations": {
+        "gem-no-tbp": ("no twin back-propagation: each pair trusts its own choice", GEM.but(planner=Single(5))),
+        "gem-no-asymmetry": ("squared loss", GEM.but(alpha=1.0)),
+        "gem-lambda": ("lambda-return in place of the best rollout", GEM.but(planner=LambdaReturn(0.9, 5))),
+        "gem-nstep": ("the longest rollout in place of the best", GEM.but(planner=NStep(5))),
+        "gem-one-step": ("no rollouts", GEM.but(planner=NStep(1))),
+    },
+    "ladder": {
+        f"ladder-{rung}": (summary, recipe)
+        for rung, (summary, recipe) in enumerate(
+            zip(
+                (
+                    "one pair, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
+                    "+ LayerNorm",
+                    "+ 200 updates per 100 steps",
+                    "+ a second pair of critics",
+                    "+ asymmetric loss",
+                    "+ the best rollout of each pair",
+                    "+ twin back-propagation: this is gem",
+                ),
+                LADDER,
+                strict=True,
+            )
+        )
+    },
 }
+"""Every named algorithm with a line on it, as `gemrl algos` shows them."""
+
+RECIPES: dict[str, AnyRecipe] = {name: recipe for group in GROUPS.values() for name, (_, recipe) in group.items()}
 """Every named algorithm."""
 
-SUMMARIES = {
-    "gem": "Generalizable Episodic Memory, our default",
-    "gem-paper": "as the paper has it, wherever it speaks",
-    "gem-released": "with the quirks of the authors' released code",
-}
-"""One line on each recipe."""
 
-
-def recipe(name: str) -> Recipe:
+def recipe(name: str) -> AnyRecipe:
     """The recipe of that name."""
     if name not in RECIPES:
         raise unknown("algorithm", name, RECIPES, f"; known: {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
-def difference(a: Recipe, b: Recipe) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two recipes differ, each with its two values."""
-    pairs = {name: (getattr(a, name), getattr(b, name)) for name in _names(a)}
+def difference(a: AnyRecipe, b: AnyRecipe) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two recipes differ, each with its two values; across families, the family first."""
+    sides = [{"family": side.family} | vars(side) for side in (a, b)]
+    names = dict.fromkeys([*sides[0], *sides[1]])
+    pairs = {name: (sides[0].get(name), sides[1].get(name)) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

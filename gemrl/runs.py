@@ -36,6 +36,7 @@ PROGRESS_COLUMNS = (
     "train/learning_rate",
     "train/critic_loss",
     "train/actor_loss",
+    "train/ent_coef",
     "eval/mean_reward",
     "eval/mean_ep_length",
     "eval/capped_episodes",
@@ -132,8 +133,9 @@ class Recorder:
 
     def __call__(self, moment: Moment) -> dict[str, float] | None:
         """Takes note of a moment; the line it wrote to progress.csv, if it did."""
-        self._finished.extend(moment.episodes)
-        self._episodes += len(moment.episodes)
+        ended = moment.taken.ended if moment.taken else []
+        self._finished.extend(ended)
+        self._episodes += len(ended)
         if moment.losses is not None:
             self._rounds += 1
             self._losses = moment.losses

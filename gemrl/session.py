@@ -13,13 +13,13 @@ from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED
 from gemrl.environments import check_spaces, make
 from gemrl.errors import MissingExtra
-from gemrl.recipes import Recipe
+from gemrl.recipes import AnyRecipe, Recipe
 
 if TYPE_CHECKING:
     from gemrl.models import Model
 
 
-def train_run(options: argparse.Namespace, chosen: Recipe, folder: Path) -> int:
+def train_run(options: argparse.Namespace, chosen: AnyRecipe, folder: Path) -> int:
     """Trains in a new run's folder and says what came of it."""
     runs.check_free(folder)
     env = make(options.env)
@@ -41,8 +41,9 @@ def train_run(options: argparse.Namespace, chosen: Recipe, folder: Path) -> int:
         "versions": runs.versions(),
     }
     runs.create(folder, description)
+    depth = f", depth {chosen.planner.rollout_cap}" if isinstance(chosen, Recipe) else ""
     say = partial(console.print, highlight=False, soft_wrap=True)
-    say(f"{options.algo} on {options.env}, seed {options.seed}, {options.steps:,} steps, depth {chosen.planner.rollout_cap}")
+    say(f"{options.algo} on {options.env}, seed {options.seed}, {options.steps:,} steps{depth}")
     finished = _train_loop(options, model, folder)
     model.save(folder / "model")
     _closing_words(folder, say)
@@ -57,7 +58,7 @@ def _train_loop(options: argparse.Namespace, model: Model, folder: Path) -> bool
 
     evaluator = Evaluator(partial(make, options.env), episodes=options.eval_episodes, seed=options.seed)
     recorder = runs.Recorder(folder, model)
-    board = _tensorboard(folder) if options.tensorboard else None
+    board = tensorboard(folder / "tensorboard") if options.tensorboard else None
     moments = model.train(options.steps, Schedule(evaluator, options.eval_every))
     try:
         for moment in with_progress(moments, options.steps, f"{options.algo} {options.env}"):
@@ -90,12 +91,13 @@ def _closing_words(folder: Path, say: Any) -> None:
     say(f"next              gemrl evaluate {folder} --video film.mp4")
 
 
-def _tensorboard(folder: Path) -> Any:
+def tensorboard(folder: str | Path) -> Any:
+    """A writer of TensorBoard's files."""
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
-        raise MissingExtra("--tensorboard needs what is not installed: pip install 'gemrl[tensorboard]'") from None
-    return SummaryWriter(str(folder / "tensorboard"))
+        raise MissingExtra("TensorBoard logs need what is not installed: pip install 'gemrl[tensorboard]'") from None
+    return SummaryWriter(str(folder))
 
 
 class _Quiet:

@@ -3,39 +3,67 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from typing import Any
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gemrl.recipes import RECIPES, SUMMARIES, Recipe, difference, part_kinds
+from gemrl.recipes import GEM, GROUPS, LADDER, TD3, AnyRecipe, SoftRecipe, difference
+
+PARENTS: dict[str, tuple[str, AnyRecipe]] = {
+    **dict.fromkeys(("ddpg", "td3-sil", "td3-nstep", "optimality-tightening"), ("td3", TD3)),
+    **{f"ladder-{rung}": (f"ladder-{rung - 1}", LADDER[rung - 1]) for rung in range(1, len(LADDER))},
+}
+"""What a recipe is best compared with, where that is not gem."""
+
+INNER = {
+    "planner": "of Planned: Twin, Single, NStep, LambdaReturn or TwinReleased",
+    "depth": "the rollout cap of the planner (the paper's d), or of Fresh targets",
+    "lam": "LambdaReturn's decay",
+    "alpha": "the loss's weight on underestimates; 1 is the squared error",
+    "subset": "of Fresh: how many critics are drawn for the smallest value; 0 takes all",
+    "weight": "of SelfImitation and Tightening",
+    "horizon": "of SelfImitation: the steps of an episode that its return follows",
+    "every": "of SelfImitation: environment steps between two computations of all returns",
+    "reach": "of Tightening: steps ahead and behind",
+}
 
 
-def algorithms_table(recipes: Mapping[str, Recipe]) -> Table:
-    """Each recipe with what it differs in from gem."""
-    table = Table("algorithm", "what it is", "differs from gem in", box=box.SIMPLE_HEAD)
-    for name, recipe in recipes.items():
-        changes = difference(RECIPES["gem"], recipe)
-        table.add_row(name, SUMMARIES[name], "\n".join(f"{field} = {_short(new)}" for field, (_, new) in changes.items()))
-    table.caption = "gem's rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer, and 5 elsewhere"
+def algorithms_table() -> Table:
+    """Each recipe with what it differs in from the one it is best compared with."""
+    table = Table("algorithm", "what it is", "differs from", "in", box=box.SIMPLE_HEAD)
+    for group, members in GROUPS.items():
+        table.add_section()
+        table.add_row(f"[bold]{group}")
+        for name, (summary, recipe) in members.items():
+            parent, other = PARENTS.get(name, ("gem", GEM))
+            changes = difference(other, recipe)
+            if "family" in changes:
+                changes = {"family": changes["family"]}
+            told = "\n".join(f"{field} = {_short(new)}" for field, (_, new) in changes.items())
+            table.add_row(f"  {name}", summary, parent if told else "", told)
+    table.caption = "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer, and 5 elsewhere"
     return table
 
 
 def fields_table() -> Table:
-    """Every field that --set and Python keywords reach, with gem's value."""
-    table = Table("field", "gem", "what it is", box=box.SIMPLE_HEAD)
-    gem = RECIPES["gem"]
-    for field in dataclasses.fields(gem):
-        kinds = part_kinds(field)
+    """Every field that --set and Python keywords reach, with its value in gem, td3 and sac."""
+    table = Table("field", "gem", "td3", "sac", "what it is", box=box.SIMPLE_HEAD)
+    sac = SoftRecipe()
+    fields = {field.name: field for recipe in (GEM, sac) for field in dataclasses.fields(recipe)}
+    for name, field in fields.items():
+        kinds = [kind.__name__ for kind in field.metadata.get("kinds", ()) if kind not in (bool, tuple)]
         choices = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
-        table.add_row(field.name, _short(getattr(gem, field.name)), field.metadata["doc"] + choices)
+        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac)), field.metadata["doc"] + choices)
     table.add_section()
-    table.add_row("depth", "5", "the planner's rollout cap (the paper's d)")
-    table.add_row("alpha", "0.25", "the loss's weight on underestimates; 1 is the squared error")
-    table.add_row("lam", "", "LambdaReturn's decay, if that is the planner")
+    for name, doc in INNER.items():
+        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac)), doc)
     return table
+
+
+def _value(recipe: AnyRecipe, name: str) -> str:
+    return _short(recipe.settable().get(name, ""))
 
 
 def _short(value: Any) -> str:
@@ -46,5 +74,5 @@ def show(table: Table) -> None:
     """Prints a table, at full width where the output is no terminal."""
     console = Console()
     if not console.is_terminal:
-        console = Console(width=140)
+        console = Console(width=160)
     console.print(table, highlight=False)

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from gemrl.agents import Agent
-from gemrl.environments import Episode, Task
+from gemrl.environments import Step
 from gemrl.evaluation import Evaluation, Evaluator
+from gemrl.vector import AnyTask
 
 
 @dataclass(frozen=True)
@@ -15,7 +16,7 @@ class Moment:
     """What happened in one step of training."""
 
     step: int
-    episodes: tuple[Episode, ...] = ()
+    taken: Step | None = None
     compiling: bool = False
     """True just before the first round, which takes seconds to compile."""
     losses: dict[str, float] | None = None
@@ -30,16 +31,19 @@ class Schedule:
     every: int = 10_000
 
 
-def train(agent: Agent, task: Task, steps: int, *, start: int = 0, schedule: Schedule | None = None) -> Iterator[Moment]:
+def train(agent: Agent, task: AnyTask, steps: int, *, start: int = 0, schedule: Schedule | None = None) -> Iterator[Moment]:
     """Trains from step `start` to step `steps`; yields what happens."""
     observation = task.reset()
     compiled = False
-    for before in range(start, steps, task.lanes):
-        step = before + task.lanes
-        transition, observation, ended = task.step(observation, agent.explore(observation, before))
-        agent.observe(transition)
+    step = start
+    while step < steps:
+        before = step
+        taken = task.step(observation, agent.explore(observation, before))
+        observation = taken.observation
+        agent.observe(taken.transition)
+        step += int(taken.transition.stored.sum())
         losses = None
-        if agent.due(step, task.lanes):
+        if agent.due(before, step):
             if not compiled:
                 yield Moment(before, compiling=True)
                 compiled = True
@@ -47,4 +51,4 @@ def train(agent: Agent, task: Task, steps: int, *, start: int = 0, schedule: Sch
         evaluation = None
         if schedule and (step // schedule.every > before // schedule.every or step >= steps):
             evaluation = schedule.evaluator(agent)
-        yield Moment(step, tuple(ended), False, losses, evaluation)
+        yield Moment(step, taken, False, losses, evaluation)

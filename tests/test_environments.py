@@ -117,6 +117,6 @@ def test_a_step_tells_how_the_episode_ended() -> None:
     task = Task(probes.Truncated(), 0)
     observation = task.reset()
     for step in range(1, 7):
-        transition, observation, ended = task.step(observation, np.zeros((1, 1), np.float32))
+        transition, observation, ended, _ = task.step(observation, np.zeros((1, 1), np.float32))
         assert (transition.terminated[0], transition.truncated[0]) == (False, step % 3 == 0)
         assert ended == ([(3.0, 3)] if step % 3 == 0 else [])

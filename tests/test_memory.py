@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, Staging, cut, empty_rows, insert, plan, sample
+from gemrl.memory import Memory, Rows, Staging, cut, draw, empty_rows, insert, plan, stretch
 from gemrl.planning import NStep, Twin
 
 
@@ -31,6 +31,13 @@ def filled(total: int, capacity: int, ends: tuple[int, ...] = (), width: int = 3
     return memory
 
 
+def drawn_numbers(memory: Memory, seed: int = 0, count: int = 5000, *, planned: bool = True) -> np.ndarray:
+    """The numbers of drawn rows."""
+    place = draw(memory, jax.random.key(seed), (count,), planned=planned)
+    assert np.isfinite(memory.planned[:, place.lane, place.position]).all() or not planned
+    return np.asarray(memory.rows.reward[place.lane, place.position])
+
+
 def test_the_newest_rows_survive_in_order() -> None:
     for total in (1, 5, 7, 8, 20):
         memory = filled(total, 7)
@@ -51,18 +58,15 @@ def test_a_row_that_was_not_planned_is_never_drawn() -> None:
     memory = insert(memory, block(6, 3), jnp.array([3]))
     assert np.isnan(memory.planned_returns()[:, 6:]).all()
     assert np.isfinite(memory.planned_returns()[:, :6]).all()
-    drawn = sample(memory, jax.random.key(0), (5000,))
-    assert set(np.unique(drawn.observation)) == set(range(6))
-    assert np.isfinite(drawn.planned).all()
-    drawn = sample(plan(memory, Twin(3)), jax.random.key(0), (5000,))
-    assert set(np.unique(drawn.observation)) == set(range(9))
+    assert set(drawn_numbers(memory)) == set(range(6))
+    assert set(drawn_numbers(memory, planned=False)) == set(range(9))  # fresh targets need no plan
+    assert set(drawn_numbers(plan(memory, Twin(3)))) == set(range(9))
 
 
 def test_a_row_that_overwrites_a_planned_one_is_never_drawn_either() -> None:
     memory = plan(filled(10, 10), Twin(3))
     memory = insert(memory, block(10, 3), jnp.array([2]))
-    drawn = sample(memory, jax.random.key(0), (5000,))
-    assert set(np.unique(drawn.observation)) == set(range(2, 10))
+    assert set(drawn_numbers(memory)) == set(range(2, 10))
 
 
 def test_sampling_is_uniform_over_lanes_of_different_length() -> None:
@@ -70,17 +74,29 @@ def test_sampling_is_uniform_over_lanes_of_different_length() -> None:
     first, second = block(0, 40), block(100, 40)
     rows = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
     memory = plan(insert(memory, rows, jnp.array([40, 10])), Twin(3))
-    drawn = np.asarray(sample(memory, jax.random.key(3), (50_000,)).observation).ravel()
-    numbers, counts = np.unique(drawn, return_counts=True)
+    numbers, counts = np.unique(drawn_numbers(memory, 3, 50_000), return_counts=True)
     assert set(numbers) == {*range(40), *range(100, 110)}
     assert abs(counts - 1000).max() < 6 * np.sqrt(1000)  # binomial: 6 standard deviations
 
 
-def test_each_row_is_drawn_with_its_own_return() -> None:
+def test_a_place_knows_its_row_and_how_many_are_older() -> None:
     memory = plan(filled(23, 10), NStep(1))
-    drawn = sample(memory, jax.random.key(1), (3, 100))
-    assert drawn.observation.shape == (3, 100, 1)
-    np.testing.assert_array_equal(drawn.planned[0], drawn.observation[..., 0])
+    place = draw(memory, jax.random.key(1), (3, 100), planned=True)
+    numbers = memory.rows.reward[place.lane, place.position]
+    assert numbers.shape == (3, 100)
+    np.testing.assert_array_equal(place.offset, numbers - 13)  # rows 13..22 survive
+    np.testing.assert_array_equal(memory.planned[0, place.lane, place.position], numbers)
+
+
+def test_a_stretch_follows_the_ring_up_to_the_newest_row() -> None:
+    memory = filled(23, 10, ends=(17,))
+    place = draw(memory, jax.random.key(1), (200,), planned=False)
+    ahead = stretch(memory, place, 4)
+    numbers = np.asarray(memory.rows.reward[place.lane, place.position])
+    for row, first in enumerate(numbers):
+        real = first + np.arange(4) <= 22
+        np.testing.assert_array_equal(ahead.reward[row][real], (first + np.arange(4))[real])
+        np.testing.assert_array_equal(ahead.last[row][real], np.isin(first + np.arange(4), (17, 22))[real])
 
 
 def test_an_abandoned_trajectory_is_cut() -> None:
@@ -101,10 +117,23 @@ def test_staging_tells_death_from_time_limit() -> None:
     staging = Staging(1, 3, 1, 1)
     for terminated, truncated in ((False, False), (True, False), (False, True)):
         one = np.ones((1, 1), np.float32)
-        staging.add(Transition(one, one, np.ones(1), np.array([terminated]), np.array([truncated]), 2 * one), 0.9)
+        staging.add(
+            Transition(one, one, np.ones(1), np.array([terminated]), np.array([truncated]), 2 * one, np.ones(1, bool)), 0.9
+        )
     assert staging.full
     rows, count = staging.take()
     np.testing.assert_allclose(rows.discount[0], [0.9, 0.0, 0.9])
     np.testing.assert_array_equal(rows.last[0], [False, True, True])
     np.testing.assert_array_equal(count, [3])
     assert not staging.full
+
+
+def test_staging_leaves_out_lanes_that_were_only_reset() -> None:
+    staging = Staging(2, 3, 1, 1)
+    for number, stored in ((1, (True, True)), (2, (True, False)), (3, (True, True))):
+        values, no = np.full((2, 1), number, np.float32), np.zeros(2, bool)
+        staging.add(Transition(values, values, values[:, 0], no, no, values, np.array(stored)), 0.9)
+    rows, count = staging.take()
+    np.testing.assert_array_equal(count, [3, 2])
+    np.testing.assert_array_equal(rows.reward[0], [1, 2, 3])
+    np.testing.assert_array_equal(rows.reward[1, :2], [1, 3])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -12,9 +13,8 @@ from gemrl.cli import chosen_recipe
 from gemrl.errors import BadValue, UnknownName
 from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
-from gemrl.recipes import RECIPES, SUMMARIES, Recipe, difference, preset_depth, recipe
-
-GEM = RECIPES["gem"]
+from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, difference, preset_depth, recipe
+from gemrl.targets import Fresh, Planned, SelfImitation, Tightening
 
 
 def test_gem_has_the_hyperparameters_of_the_paper() -> None:
@@ -33,14 +33,47 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
         "batch_size",
         "tau",
         "learning_starts",
-        "planner",
+        "targets",
         "action_twice",
         "regress_on_both",
     }
 
 
-def test_every_recipe_has_a_summary() -> None:
-    assert SUMMARIES.keys() == RECIPES.keys()
+def test_every_ablation_is_one_field_away_from_gem() -> None:
+    for name, (_, ablation) in GROUPS["ablations"].items():
+        assert len(difference(GEM, ablation)) == 1, name
+
+
+def test_every_rung_is_one_field_away_from_the_one_below() -> None:
+    for below, above in pairwise(LADDER):
+        assert len(difference(below, above)) == 1
+    assert LADDER[-1] == GEM
+    assert [*difference(LADDER[0], GEM)] == ["gradient_steps", "layer_norm", "n_pairs", "targets", "loss"]
+
+
+def test_the_baselines_are_as_published() -> None:
+    """paper-and-released-code, section "Continuous baselines and ablations"."""
+    assert (TD3.learning_rate, TD3.batch_size, TD3.tau, TD3.policy_delay, TD3.buffer_size) == (1e-3, 100, 0.005, 2, 1_000_000)
+    assert (TD3.train_freq, TD3.gradient_steps, TD3.net_arch, TD3.layer_norm) == (1, 1, (400, 300), False)
+    assert (TD3.target_policy_noise, TD3.target_noise_clip, TD3.exploration_noise) == (0.2, 0.5, 0.1)
+    assert difference(TD3, RECIPES["ddpg"]).keys() == {
+        "n_critics",
+        "target_policy_noise",
+        "policy_delay",
+        "target_update_interval",
+    }
+    assert difference(TD3, RECIPES["td3-sil"]).keys() == {"bound"}
+    assert difference(TD3, RECIPES["optimality-tightening"]).keys() == {"bound"}
+    assert difference(TD3, RECIPES["td3-nstep"]).keys() == {"targets"}
+    redq = RECIPES["redq"]
+    assert isinstance(redq, Recipe)
+    assert (redq.net_arch, redq.layer_norm, redq.train_freq, redq.gradient_steps) == ((400, 300), True, 100, 200)
+    assert (redq.n_pairs * redq.n_critics, redq.targets, redq.tau) == (4, Fresh(subset=2), 0.005)
+
+
+def test_across_families_the_family_is_named_first() -> None:
+    assert next(iter(difference(GEM, SoftRecipe()))) == "family"
+    assert difference(SoftRecipe(), SoftRecipe()) == {}
 
 
 @pytest.mark.parametrize(
@@ -56,18 +89,23 @@ def test_every_recipe_has_a_summary() -> None:
 )
 def test_presets(env_id: str, depth: int) -> None:
     assert preset_depth(env_id) == depth
-    assert GEM.for_environment(env_id).planner == Twin(depth)
+    assert GEM.for_environment(env_id) == GEM.but(planner=Twin(depth))
 
 
 def test_one_step_targets_stay_one_step() -> None:
     assert GEM.but(planner=NStep(1)).for_environment("Ant-v5").planner == NStep(1)
     assert GEM.but(planner=NStep(5)).for_environment("Ant-v5").planner == NStep(1000)
+    assert TD3.for_environment("Ant-v5") == TD3
+    nstep, sil = RECIPES["td3-nstep"].for_environment("Ant-v5"), RECIPES["td3-sil"].for_environment("Ant-v5")
+    assert isinstance(nstep, Recipe)
+    assert nstep.targets == Fresh(1000)
+    assert sil == RECIPES["td3-sil"]
 
 
 def test_settings_reach_into_parts() -> None:
     changed = GEM.but(depth=7, alpha=1.0)
     assert difference(GEM, changed) == {
-        "planner": (Twin(5), Twin(7)),
+        "targets": (Planned(Twin(5)), Planned(Twin(7))),
         "loss": (Asymmetric(0.25), Asymmetric(1.0)),
     }
     assert GEM.but(planner=LambdaReturn(0.9, 5), lam=0.5).planner == LambdaReturn(0.5, 5)
@@ -77,10 +115,13 @@ def test_settings_reach_into_parts() -> None:
 def test_settings_from_the_command_line() -> None:
     words = ["depth=20", "net_arch=(64, 64)", "layer_norm=False", "planner=Single", "actor_objective=FirstCritic()"]
     changed = chosen_recipe("gem", "Ant-v5", words)
-    assert changed == GEM.but(
-        planner=Single(5), net_arch=(64, 64), layer_norm=False, actor_objective=FirstCritic()
-    )  # a planner set later replaces the depth set before
-    assert chosen_recipe("gem", "Ant-v5", ["planner=Twin(3)", "depth=20"]).planner == Twin(20)
+    # a planner set later replaces the depth set before
+    assert changed == GEM.but(planner=Single(5), net_arch=(64, 64), layer_norm=False, actor_objective=FirstCritic())
+    assert chosen_recipe("gem", "Ant-v5", ["targets=Planned(LambdaReturn(0.5, 3))"]).settable()["planner"] == LambdaReturn(0.5, 3)
+    assert chosen_recipe("td3", "Ant-v5", ["bound=Tightening(reach=2)"]) == TD3.but(bound=Tightening(reach=2))
+    # what only holds together is set together
+    assert chosen_recipe("gem", "Ant-v5", ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
+    assert chosen_recipe("gem", "Ant-v5", ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
     assert chosen_recipe("gem", "Ant-v5", ["learning_rate=1e-3"]).learning_rate == 1e-3
 
 
@@ -101,17 +142,23 @@ def test_settings_from_the_command_line() -> None:
         ("layer_norm=1", "layer_norm must be True or False"),
         ("gamma=__import__('os').getcwd()", "not a Python literal"),
         ("planner=__import__('os')", "unknown part"),
-        ("planner=Twin(depth=open('x'))", "is not of the form"),
+        ("planner=Twin(depth=open('x'))", "unknown part 'open'"),
+        ("planner=os.system('x')", "is not of the form"),
         ("planner=Twim(3)", "did you mean 'Twin'"),
         ("planner=Twin(deep=3)", "deep"),
         ("planner=Twin(0)", "depth must be a whole number"),
         ("planner=5", "is not of the form"),
-        ("loss=Twin(3)", "unknown part"),
+        ("loss=Twin(3)", "loss must be Asymmetric"),
         ("gamma", "--set takes field=value"),
         ("=3", "--set takes field=value"),
         ("gamma=", "--set takes field=value"),
         ("alpha=-1", "alpha must be a number of at least 0"),
         ("lam=0.5", "unknown field"),
+        ("n_pairs=1", "n_pairs must be 2"),
+        ("planner=Asymmetric(1)", "planner must be one of Twin"),
+        ("bound=SelfImitation()", "needs Fresh targets"),
+        ("targets=Fresh(subset=3)", "more critics than n_critics"),
+        ("targets=Twin(3)", "targets must be Planned or Fresh"),
     ],
 )
 def test_bad_settings_are_told_in_a_line(setting: str, message: str) -> None:
@@ -122,11 +169,11 @@ def test_bad_settings_are_told_in_a_line(setting: str, message: str) -> None:
 @pytest.mark.parametrize("name", RECIPES)
 def test_a_recipe_survives_json(name: str) -> None:
     values = json.loads(json.dumps(RECIPES[name].as_dict()))
-    assert Recipe.from_dict(values) == RECIPES[name]
+    assert type(RECIPES[name]).from_dict(values) == RECIPES[name]
 
 
 def test_json_evaluates_nothing() -> None:
-    values = GEM.as_dict() | {"planner": "__import__('os').system('false')"}
+    values = GEM.as_dict() | {"targets": "__import__('os').system('false')"}
     with pytest.raises(BadValue):
         Recipe.from_dict(values)
 
@@ -145,5 +192,6 @@ def test_an_unknown_algorithm_is_told_with_the_nearest_one() -> None:
 
 def test_parts_print_as_the_python_that_makes_them() -> None:
     parts: tuple[Any, ...] = (Twin(3), Single(4), NStep(2), LambdaReturn(0.5, 6), TwinReleased(8), Asymmetric(0.5))
-    names = {type(part).__name__: type(part) for part in parts}
+    parts += (Planned(Single(4)), Fresh(3, 2), SelfImitation(2.0), Tightening(1.0, 3))
+    names: dict[str, Any] = {type(part).__name__: type(part) for part in parts}
     assert [eval(repr(part), names) for part in parts] == list(parts)

@@ -1,8 +1,9 @@
-"""Continuous GEM (Algorithms 1 and 2): one compiled round of targets, refresh, planning and gradient steps."""
+"""GEM and its relatives with a deterministic policy (Algorithms 1 and 2): one compiled round of training."""
 
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -10,18 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.environments import Transition
-from gemrl.memory import Batch, Memory, Rows, Staging, cut, insert, plan, sample
+from gemrl.agents.host import Family
+from gemrl.agents.values import bounds, fresh_returns, group_values, smoothing_noise
+from gemrl.memory import Memory, Rows, draw, insert, plan
 from gemrl.networks import Actor, Critics
-from gemrl.planning import Array
+from gemrl.normalization import Normalizer, normalized, observed
+from gemrl.planning import Array, NStep
 from gemrl.recipes import Recipe
 from gemrl.seeding import stream
-
-PAIRS = 2
-"""Pairs of critics: the two estimates of twin back-propagation."""
-
-PAIR_SIZE = 2
-"""Critics of a pair: the two of clipped double Q-learning."""
+from gemrl.targets import NoBound, Planned, SelfImitation
 
 REFRESH_CHUNK = 512
 """Next states evaluated at once in a refresh: small enough that the activations stay in cache."""
@@ -36,6 +34,7 @@ class Learner(eqx.Module):
     target_critics: Critics
     actor_optimizer: optax.OptState
     critic_optimizer: optax.OptState
+    normalizer: Normalizer | None
     updates: Array
     key: Array
 
@@ -45,9 +44,27 @@ def init_learner(recipe: Recipe, observation: int, action: int, seed: int) -> Le
     rng = stream(seed, "networks")
     hidden, norm = recipe.net_arch, recipe.layer_norm
     actor = Actor.init(rng, observation, action, hidden, layer_norm=norm)
-    critics = Critics.init(rng, PAIRS * PAIR_SIZE, observation, action, hidden, layer_norm=norm, action_twice=recipe.action_twice)
+    critics = Critics.init(
+        rng,
+        recipe.n_pairs * recipe.n_critics,
+        observation,
+        action,
+        hidden,
+        layer_norm=norm,
+        action_twice=recipe.action_twice,
+    )
     start = jax.jit(_optimizer(recipe).init)
-    learner = Learner(actor, critics, actor, critics, start(actor), start(critics), np.zeros((), np.int32), jax.random.key(seed))
+    learner = Learner(
+        actor,
+        critics,
+        actor,
+        critics,
+        start(actor),
+        start(critics),
+        Normalizer.start(observation) if recipe.normalize_observations else None,
+        np.zeros((), np.int32),
+        jax.random.key(seed),
+    )
     return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
 
 
@@ -68,13 +85,6 @@ def move_targets(recipe: Recipe, learner: Learner) -> Learner:
     )
 
 
-def pair_values(learner: Learner, observation: Array, noise: Array) -> Array:
-    """Each pair's conservative value of a state: min over the pair of Q'(s, pi'(s) + noise). [B, D], [B, A] -> [K, B]."""
-    action = jnp.clip(learner.target_actor(observation) + noise, -1, 1)
-    q = learner.target_critics(observation, action)
-    return q.reshape(PAIRS, PAIR_SIZE, -1).min(axis=1)
-
-
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
     """The memory with `q_next` of the newest stale[e] rows of each lane evaluated; the work follows their number."""
     lanes, capacity = memory.rows.reward.shape
@@ -86,11 +96,8 @@ def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key:
         offset = number * width + jnp.arange(width)
         position = (start + offset) % capacity
         states = memory.rows.next_observation[lane, position].reshape(lanes * width, -1)
-        noise = recipe.target_policy_noise * jax.random.normal(
-            jax.random.fold_in(key, number), (lanes * width, memory.rows.action.shape[-1])
-        )
-        noise = jnp.clip(noise, -recipe.target_noise_clip, recipe.target_noise_clip)
-        values = pair_values(learner, states, noise).reshape(PAIRS, lanes, width)
+        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (lanes * width, memory.rows.action.shape[-1]))
+        values = group_values(recipe, learner, states, noise).reshape(-1, lanes, width)
         kept = jnp.where(offset < stale[:, None], position, capacity)  # the others fall outside the ring and are dropped
         return q_next.at[:, lane, kept].set(values, mode="drop")
 
@@ -98,17 +105,48 @@ def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key:
     return eqx.tree_at(lambda x: x.q_next, memory, q_next)
 
 
-def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> Array:
-    """The regression error of every critic on its pair's planned returns, summed over critics. batch is [G, B]."""
-    critic = jnp.arange(PAIRS * PAIR_SIZE)
-    pair = critic // PAIR_SIZE
-    if recipe.separate_batches:
-        q, planned = critics(batch.observation[pair], batch.action[pair]), batch.planned[:, pair]
+class Batch(NamedTuple):
+    """Rows to train on, one batch for all critics or one for each group: G is 1 or n_pairs."""
+
+    observation: Array  # [G, B, D], normalised
+    action: Array  # [G, B, A]
+    returns: Array  # [K, G, B], what each group of critics regresses on
+    lower: Array  # [K, G, B], bounds that a critic is pushed into
+    upper: Array  # [K, G, B]
+
+
+def draw_batch(recipe: Recipe, learner: Learner, memory: Memory, key: Array) -> Batch:
+    """A minibatch with its returns, from the memory or fresh from the target networks."""
+    place_key, target_key, bound_key = jax.random.split(key, 3)
+    planned = isinstance(recipe.targets, Planned)
+    groups = recipe.n_pairs if recipe.separate_batches else 1
+    place = draw(memory, place_key, (groups, recipe.batch_size), planned=planned)
+    if planned:
+        returns = memory.planned[:, place.lane, place.position]
     else:
-        q, planned = critics(batch.observation[0], batch.action[0]), batch.planned
-    # planned is [K, C, B] by now, or [K, 1, B] if all critics share a batch
-    own = planned if recipe.regress_on_both else planned[pair, critic % planned.shape[1]]
-    return recipe.loss(q - own).mean(axis=-1).sum()
+        returns = fresh_returns(recipe, learner, memory, place, target_key)
+    lower, upper = bounds(recipe, learner, memory, place, bound_key)
+    observation = normalized(learner.normalizer, memory.rows.observation[place.lane, place.position])
+    return Batch(observation, memory.rows.action[place.lane, place.position], returns, lower, upper)
+
+
+def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> Array:
+    """The error of every critic on its group's returns, and what its bounds add, summed over critics."""
+    critic = jnp.arange(recipe.n_pairs * recipe.n_critics)
+    group = critic // recipe.n_critics
+    if recipe.separate_batches:
+        q = critics(batch.observation[group], batch.action[group])
+        returns, lower, upper = (x[:, group] for x in batch[2:])
+    else:
+        q = critics(batch.observation[0], batch.action[0])
+        returns, lower, upper = batch[2:]
+    # They are [K, C, B] by now, or [K, 1, B] if all critics share a batch; a critic's own are those of its group.
+    own = group, critic % returns.shape[1]
+    loss = recipe.loss(q - (returns if recipe.regress_on_both else returns[own])).mean(axis=-1).sum()
+    if isinstance(recipe.bound, NoBound):
+        return loss
+    outside = jnp.maximum(lower[own] - q, 0) ** 2 + jnp.maximum(q - upper[own], 0) ** 2
+    return loss + recipe.bound.weight * outside.mean(axis=-1).sum()
 
 
 def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, observation: Array) -> Array:
@@ -118,8 +156,7 @@ def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, observation: Arra
 
 def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
     """One update of the critics and, every policy_delay-th time, of the actor; with both losses (NaN if not computed)."""
-    groups = PAIRS if recipe.separate_batches else 1
-    batch = sample(memory, key, (groups, recipe.batch_size))
+    batch = draw_batch(recipe, learner, memory, key)
     optimizer = _optimizer(recipe)
 
     loss, gradient = jax.value_and_grad(lambda critics: critic_loss(recipe, critics, batch))(learner.critics)
@@ -143,19 +180,25 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, key: Array) 
         learner,
         (actor, critics, actor_optimizer, critic_optimizer, updates),
     )
+    if not isinstance(recipe.targets, Planned):  # planned returns have their targets moved once for the whole round
+        moves = updates % recipe.target_update_interval == 0
+        learner = jax.lax.cond(moves, partial(move_targets, recipe), lambda learner: learner, learner)
     return learner, (loss, objective)
 
 
-@partial(jax.jit, static_argnums=0, donate_argnums=(1, 2))
+def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
+    """New rows enter the memory, and the normaliser sees their observations."""
+    return observed(learner, new, count), insert(memory, new, count)
+
+
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2))
 def train_round(
-    recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: Array
+    recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:
-    """New rows enter; if due, targets move; the rows whose value is stale are valued; all are planned; then gradient steps."""
-    memory = insert(memory, new, count)
-    learner = jax.lax.cond(due, partial(move_targets, recipe), lambda learner: learner, learner)
+    """New rows enter; if due, stored returns are computed anew (below); then gradient steps."""
+    learner, memory = remember(learner, memory, new, count)
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
-    memory = refresh(recipe, learner, memory, jnp.where(due, memory.size, memory.unplanned), refresh_key)
-    memory = plan(memory, recipe.planner)
+    learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
     learner, losses = jax.lax.scan(
         partial(gradient_step, recipe, memory),
         eqx.tree_at(lambda x: x.key, learner, key),
@@ -165,104 +208,56 @@ def train_round(
     return learner, memory, {name: jnp.nanmean(loss) for name, loss in zip(names, losses, strict=True)}
 
 
-_insert = jax.jit(insert, donate_argnums=0)
-_cut = jax.jit(cut, donate_argnums=0)
-_mean_value = jax.jit(lambda critics, observation, action: critics(observation, action).mean(axis=0))
+def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:
+    """Algorithm 2. If due, targets move and every value is stale, else those of new rows; then all returns are planned."""
+    if isinstance(recipe.targets, Planned):
+        learner = move_targets(recipe, learner) if due else learner
+        memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned, key)
+        memory = plan(memory, recipe.planner)
+    elif isinstance(recipe.bound, SelfImitation) and due:
+        memory = refresh(recipe, learner, memory, memory.size, key)
+        memory = plan(memory, NStep(recipe.bound.horizon))
+    return learner, memory
 
 
-class ContinuousAgent:
-    """A learner with its memory on the device, and on the host what stepping an environment needs."""
+def update_period(recipe: Recipe) -> int | None:
+    """Environment steps after which an update of the stored returns is due; None if there are none."""
+    if isinstance(recipe.targets, Planned):
+        return recipe.target_update_interval
+    return recipe.bound.every if isinstance(recipe.bound, SelfImitation) else None
 
-    def __init__(
-        self,
-        recipe: Recipe,
-        observation: int,
-        action: int,
-        *,
-        lanes: int = 1,
-        seed: int = 0,
-        device: jax.Device | None = None,
-    ) -> None:
-        self.recipe = recipe
-        self.action_size = action
-        self._device = device
-        capacity = max(1, recipe.buffer_size // lanes)
-        self.learner = jax.device_put(init_learner(recipe, observation, action, seed), device)
-        self._memory = jax.device_put(Memory.empty(lanes, capacity, observation, action, PAIRS), device)
-        self._staging = Staging(lanes, min(capacity, 128), observation, action)
-        self._noise = stream(seed, "exploration")
-        self._targets_moved: int | None = None
-        self._policy = self._host_policy()
 
-    @property
-    def gamma(self) -> float:
-        """The discount factor of its returns."""
-        return self.recipe.gamma
+class Policy(NamedTuple):
+    """What acting needs, on the host."""
 
-    @property
-    def memory(self) -> Memory:
-        """The episodic memory, every observed row included."""
-        if self._staging.count.any():
-            self._memory = _insert(self._memory, *self._staging.take())
-        return self._memory
+    actor: Actor
+    normalizer: Normalizer | None
 
-    def act(self, observation: np.ndarray) -> np.ndarray:
-        """The policy's actions in [-1, 1]. [B, D] -> [B, A]."""
-        return self._policy(observation)
 
-    def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
-        """Actions for training: uniform while warming up, then the policy's with noise. [E, D] -> [E, A]."""
-        shape = (len(observation), self.action_size)
-        if step < self.recipe.learning_starts:
-            return self._noise.uniform(-1, 1, shape).astype(np.float32)
-        noise = self.recipe.exploration_noise * self._noise.standard_normal(shape)
-        return np.clip(self.act(observation) + noise, -1, 1).astype(np.float32)
+def policy_of(learner: Learner) -> Policy:
+    """The part of a learner that acts."""
+    return Policy(learner.actor, learner.normalizer)
 
-    def observe(self, transition: Transition) -> None:
-        """Remembers one step of every environment."""
-        if self._staging.full:
-            self._memory = _insert(self._memory, *self._staging.take())
-        self._staging.add(transition, self.recipe.gamma)
 
-    def abandon(self) -> None:
-        """Ends the running trajectories in memory: their environments are about to be reset."""
-        memory = self.memory
-        for lane in range(memory.size.shape[0]):
-            memory = _cut(memory, lane)
-        self._memory = memory
+def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
+    """The policy's actions in [-1, 1]. [B, D] -> [B, A]."""
+    return policy.actor(normalized(policy.normalizer, observation))
 
-    def due(self, step: int, lanes: int = 1) -> bool:
-        """Whether a round of training follows environment step number `step`."""
-        freq = self.recipe.train_freq
-        return step > self.recipe.learning_starts and step // freq > (step - lanes) // freq
 
-    def learn(self, step: int) -> dict[str, float]:
-        """One round of training; its mean losses."""
-        moved = self._targets_moved
-        due = moved is None or step - moved >= self.recipe.target_update_interval
-        if due:
-            self._targets_moved = step
-        rows, count = self._staging.take()
-        self.learner, self._memory, losses = train_round(self.recipe, self.learner, self._memory, rows, count, due)
-        self._policy = self._host_policy()
-        return {name: float(value) for name, value in losses.items()}
+def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """The policy's actions with noise. [B, D] -> [B, A]."""
+    action = act(policy, observation)
+    return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
 
-    def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, D], [B, A] -> [B]."""
-        chunk, count = 1024, len(observation)
-        padding = -count % chunk
-        observation, action = (np.pad(x, ((0, padding), (0, 0))) for x in (observation, action))
-        parts = [
-            _mean_value(self.learner.critics, observation[at : at + chunk], action[at : at + chunk])
-            for at in range(0, count, chunk)
-        ]
-        return np.concatenate([np.asarray(part) for part in parts])[:count]
 
-    def restore(self, learner: Learner) -> None:
-        """Takes over a saved learner."""
-        self.learner = jax.device_put(learner, self._device)
-        self._policy = self._host_policy()
-
-    def _host_policy(self) -> Actor:
-        # A copy, because the next round overwrites the arrays it is donated.
-        return jax.tree.map(np.array, self.learner.actor)
+FAMILY = Family(
+    init_learner=init_learner,
+    remember=jax.jit(remember, donate_argnums=(0, 1)),
+    train_round=train_round,
+    update_period=update_period,
+    policy_of=policy_of,
+    act=act,
+    explore=explore,
+    sample=lambda policy, observation, _: act(policy, observation),
+    groups=lambda recipe: recipe.n_pairs,
+)

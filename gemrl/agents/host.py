@@ -1,0 +1,143 @@
+"""The host's side of an agent: what stepping environments needs, around a learner and a memory that live on the device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gemrl.environments import Transition
+from gemrl.memory import Memory, Rows, Staging, cut
+from gemrl.normalization import normalized
+from gemrl.planning import Array
+from gemrl.recipes import AnyRecipe
+from gemrl.seeding import stream
+
+STAGED_ROWS = 128
+"""Rows of a lane that wait on the host at most."""
+
+
+class Family(NamedTuple):
+    """The pure functions of a family of algorithms; `remember` and `train_round` are compiled and overwrite their state."""
+
+    init_learner: Callable[[Any, int, int, int], Any]
+    remember: Callable[[Any, Memory, Rows, Array], tuple[Any, Memory]]
+    train_round: Callable[[Any, Any, Memory, Rows, Array, bool], tuple[Any, Memory, dict[str, Array]]]
+    update_period: Callable[[Any], int | None]
+    policy_of: Callable[[Any], Any]
+    act: Callable[[Any, np.ndarray], np.ndarray]
+    explore: Callable[[Any, Any, np.ndarray, np.random.Generator], np.ndarray]
+    sample: Callable[[Any, np.ndarray, np.random.Generator], np.ndarray]
+    groups: Callable[[Any], int]
+
+
+class OffPolicyAgent:
+    """An agent of any family that learns from its memory in rounds."""
+
+    def __init__(
+        self,
+        family: Family,
+        recipe: AnyRecipe,
+        observation: int,
+        action: int,
+        *,
+        lanes: int = 1,
+        seed: int = 0,
+        device: jax.Device | None = None,
+    ) -> None:
+        self.recipe = recipe
+        self._family, self._device = family, device
+        self._action_size, self.lanes = action, lanes
+        capacity = max(1, recipe.buffer_size // lanes)
+        self.learner = jax.device_put(family.init_learner(recipe, observation, action, seed), device)
+        self._memory = jax.device_put(Memory.empty(lanes, capacity, observation, action, family.groups(recipe)), device)
+        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), observation, action)
+        self._noise = stream(seed, "exploration")
+        self._updated: int | None = None
+        self._policy = self._host_policy()
+
+    @property
+    def gamma(self) -> float:
+        """The discount factor of its returns."""
+        return self.recipe.gamma
+
+    @property
+    def memory(self) -> Memory:
+        """The episodic memory, every observed row included."""
+        if self._staging.count.any():
+            self._flush()
+        return self._memory
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        """The policy's best actions in [-1, 1]. [B, D] -> [B, A]."""
+        return self._family.act(self._policy, observation)
+
+    def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Actions as the policy draws them; the best ones if it is deterministic. [B, D] -> [B, A]."""
+        return self._family.sample(self._policy, observation, rng)
+
+    def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
+        """Actions for training: uniform while warming up, then the policy's, with noise. [E, D] -> [E, A]."""
+        if step < self.recipe.learning_starts:
+            return self._noise.uniform(-1, 1, (len(observation), self._action_size)).astype(np.float32)
+        return self._family.explore(self.recipe, self._policy, observation, self._noise)
+
+    def observe(self, transition: Transition) -> None:
+        """Remembers one step of every environment."""
+        if self._staging.full:
+            self._flush()
+        self._staging.add(transition, self.gamma)
+
+    def abandon(self) -> None:
+        """Ends the running trajectories in memory: their environments are about to be reset."""
+        memory = self.memory
+        for lane in range(self.lanes):
+            memory = _cut(memory, lane)
+        self._memory = memory
+
+    def due(self, before: int, step: int) -> bool:
+        """Whether a round of training follows the environment steps from number `before` to number `step`."""
+        freq = self.recipe.train_freq
+        return step > self.recipe.learning_starts and step // freq > before // freq
+
+    def learn(self, step: int) -> dict[str, float]:
+        """One round of training; its mean losses."""
+        period = self._family.update_period(self.recipe)
+        due = period is not None and (self._updated is None or step - self._updated >= period)
+        if due:
+            self._updated = step
+        rows, count = self._staging.take()
+        state = self.learner, self._memory
+        self.learner, self._memory, losses = self._family.train_round(self.recipe, *state, rows, count, due)
+        self._policy = self._host_policy()
+        return {name: float(value) for name, value in losses.items()}
+
+    def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, D], [B, A] -> [B]."""
+        chunk, count = 1024, len(observation)
+        padding = -count % chunk
+        observation, action = (np.pad(x, ((0, padding), (0, 0))) for x in (observation, action))
+        learner = self.learner
+        parts = [
+            _mean_value(learner.critics, learner.normalizer, observation[at : at + chunk], action[at : at + chunk])
+            for at in range(0, count, chunk)
+        ]
+        return np.concatenate([np.asarray(part) for part in parts])[:count]
+
+    def restore(self, learner: Any) -> None:
+        """Takes over a saved learner."""
+        self.learner = jax.device_put(learner, self._device)
+        self._policy = self._host_policy()
+
+    def _flush(self) -> None:
+        self.learner, self._memory = self._family.remember(self.learner, self._memory, *self._staging.take())
+
+    def _host_policy(self) -> Any:
+        # A copy, because the next round overwrites the arrays it is given.
+        return jax.tree.map(np.array, self._family.policy_of(self.learner))
+
+
+_cut = jax.jit(cut, donate_argnums=0)
+_mean_value = jax.jit(lambda critics, normalizer, s, a: critics(normalized(normalizer, s), a).mean(axis=0))

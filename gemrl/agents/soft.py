@@ -1,0 +1,199 @@
+"""Soft actor-critic (Haarnoja et al., 2018) with automatic temperature: a stranger to the other recipes, so a file of its own."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from gemrl.agents.host import Family
+from gemrl.memory import Memory, Rows, draw, insert
+from gemrl.networks import MLP, Critics
+from gemrl.normalization import Normalizer, normalized, observed
+from gemrl.planning import Array
+from gemrl.recipes import SoftRecipe
+from gemrl.seeding import stream
+
+LOG_STD = (-20.0, 2.0)
+"""Bounds of the policy's log standard deviation, as in the authors' code."""
+
+
+class GaussianActor(eqx.Module):
+    """A normal distribution over actions, squashed by tanh into [-1, 1]."""
+
+    body: MLP
+
+    def parameters(self, observation: Array) -> tuple[Array, Array]:
+        """Mean and log standard deviation before squashing. [B, D] -> [B, A], [B, A]."""
+        xp = observation.__array_namespace__()
+        mean, log_std = xp.split(self.body(observation), 2, axis=-1)
+        return mean, xp.clip(log_std, *LOG_STD)
+
+    def draw(self, observation: Array, noise: Array) -> Array:
+        """Squashed actions [B, A] for standard normal noise [B, A]."""
+        mean, log_std = self.parameters(observation)
+        xp = observation.__array_namespace__()
+        return xp.tanh(mean + xp.exp(log_std) * noise)
+
+    def draw_with_density(self, observation: Array, noise: Array) -> tuple[Array, Array]:
+        """Squashed actions [B, A] and the logarithm of their density [B]."""
+        mean, log_std = self.parameters(observation)
+        before = mean + jnp.exp(log_std) * noise
+        normal = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
+        # log(1 - tanh(x)^2) in a form that does not lose its digits where tanh is near 1
+        squash = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
+        return jnp.tanh(before), (normal - squash).sum(axis=-1)
+
+
+class SoftLearner(eqx.Module):
+    """Everything that learning changes, except the memory."""
+
+    actor: GaussianActor
+    critics: Critics
+    target_critics: Critics
+    log_temperature: Array
+    actor_optimizer: optax.OptState
+    critic_optimizer: optax.OptState
+    temperature_optimizer: optax.OptState
+    normalizer: Normalizer | None
+    updates: Array
+    key: Array
+
+
+def init_learner(recipe: SoftRecipe, observation: int, action: int, seed: int) -> SoftLearner:
+    """Networks, targets, temperature 1 and optimisers at step 0."""
+    rng = stream(seed, "networks")
+    actor = GaussianActor(MLP.init(rng, observation, recipe.net_arch, 2 * action, layer_norm=False))
+    critics = Critics.init(rng, recipe.n_critics, observation, action, recipe.net_arch, layer_norm=False, action_twice=False)
+    start, temperature = jax.jit(_optimizer(recipe).init), np.zeros((), np.float32)
+    learner = SoftLearner(
+        actor,
+        critics,
+        critics,
+        temperature,
+        start(actor),
+        start(critics),
+        start(temperature),
+        Normalizer.start(observation) if recipe.normalize_observations else None,
+        np.zeros((), np.int32),
+        jax.random.key(seed),
+    )
+    return jax.tree.map(jnp.array, learner)
+
+
+def _optimizer(recipe: SoftRecipe) -> optax.GradientTransformation:
+    return optax.adam(recipe.learning_rate)
+
+
+def gradient_step(
+    recipe: SoftRecipe, memory: Memory, learner: SoftLearner, key: Array
+) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
+    """One update of temperature, critics and actor, in this order; with the losses of critics and actor, and the temperature."""
+    place_key, now_key, next_key = jax.random.split(key, 3)
+    place = draw(memory, place_key, (recipe.batch_size,), planned=False)
+    rows = jax.tree.map(lambda column: column[place.lane, place.position], memory.rows)
+    state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
+    noise, next_noise = (jax.random.normal(k, rows.action.shape) for k in (now_key, next_key))
+    optimizer = _optimizer(recipe)
+    temperature = jnp.exp(learner.log_temperature)
+
+    _, density = learner.actor.draw_with_density(state, noise)
+    target_entropy = -recipe.target_entropy_scale * rows.action.shape[-1]
+    slope = -(density + target_entropy).mean()  # of -log_temperature (log pi + target entropy)
+    change, temperature_optimizer = optimizer.update(slope, learner.temperature_optimizer)
+    log_temperature = optax.apply_updates(learner.log_temperature, change)
+
+    next_action, next_density = learner.actor.draw_with_density(next_state, next_noise)
+    next_value = learner.target_critics(next_state, next_action).min(axis=0) - temperature * next_density
+    target = rows.reward + rows.discount * next_value
+
+    def critic_loss(critics: Critics) -> Array:
+        return 0.5 * ((critics(state, rows.action) - target) ** 2).mean(axis=-1).sum()
+
+    loss, gradient = jax.value_and_grad(critic_loss)(learner.critics)
+    change, critic_optimizer = optimizer.update(gradient, learner.critic_optimizer)
+    critics = optax.apply_updates(learner.critics, change)
+
+    def actor_loss(actor: GaussianActor) -> Array:
+        action, density = actor.draw_with_density(state, noise)
+        return (temperature * density - critics(state, action).min(axis=0)).mean()
+
+    objective, gradient = jax.value_and_grad(actor_loss)(learner.actor)
+    change, actor_optimizer = optimizer.update(gradient, learner.actor_optimizer)
+    actor = optax.apply_updates(learner.actor, change)
+
+    updates = learner.updates + 1
+    tau = jnp.where(updates % recipe.target_update_interval == 0, recipe.tau, 0.0)
+    targets = jax.tree.map(lambda old, new: tau * new + (1 - tau) * old, learner.target_critics, critics)
+    learner = SoftLearner(
+        actor,
+        critics,
+        targets,
+        log_temperature,
+        actor_optimizer,
+        critic_optimizer,
+        temperature_optimizer,
+        learner.normalizer,
+        updates,
+        learner.key,
+    )
+    return learner, (loss, objective, temperature)
+
+
+def remember(learner: SoftLearner, memory: Memory, new: Rows, count: Array) -> tuple[SoftLearner, Memory]:
+    """New rows enter the memory, and the normaliser sees their observations."""
+    return observed(learner, new, count), insert(memory, new, count)
+
+
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2))
+def train_round(
+    recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
+) -> tuple[SoftLearner, Memory, dict[str, Array]]:
+    """New rows enter, then gradient steps; nothing is stored beside the rows, so nothing is ever due."""
+    learner, memory = remember(learner, memory, new, count)
+    key, step_key = jax.random.split(learner.key)
+    learner, losses = jax.lax.scan(
+        partial(gradient_step, recipe, memory),
+        eqx.tree_at(lambda x: x.key, learner, key),
+        jax.random.split(step_key, recipe.gradient_steps),
+    )
+    names = ("critic_loss", "actor_loss", "ent_coef")
+    return learner, memory, {name: loss.mean() for name, loss in zip(names, losses, strict=True)}
+
+
+class Policy(NamedTuple):
+    """What acting needs, on the host."""
+
+    actor: GaussianActor
+    normalizer: Normalizer | None
+
+
+def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
+    """The mean action, squashed. [B, D] -> [B, A]."""
+    mean, _ = policy.actor.parameters(normalized(policy.normalizer, observation))
+    return np.tanh(mean)
+
+
+def sample(policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Actions drawn from the policy. [B, D] -> [B, A]."""
+    seen = normalized(policy.normalizer, observation)
+    mean, _ = policy.actor.parameters(seen)
+    return policy.actor.draw(seen, rng.standard_normal(mean.shape).astype(np.float32))
+
+
+FAMILY = Family(
+    init_learner=init_learner,
+    remember=jax.jit(remember, donate_argnums=(0, 1)),
+    train_round=train_round,
+    update_period=lambda recipe: None,
+    policy_of=lambda learner: Policy(learner.actor, learner.normalizer),
+    act=act,
+    explore=lambda recipe, policy, observation, rng: sample(policy, observation, rng),
+    sample=sample,
+    groups=lambda recipe: 1,
+)

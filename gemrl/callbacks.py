@@ -1,0 +1,94 @@
+"""Callbacks: our own small protocol, plain functions, and the ones of Stable-Baselines3, all behind one face."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gemrl.training import Moment
+
+if TYPE_CHECKING:
+    from gemrl.models import Model
+
+
+class Callback:
+    """Watches a training. Override what you need; False ends the training."""
+
+    def on_step(self, model: Model, moment: Moment) -> bool | None:
+        """After every step of the environments."""
+        return None
+
+    def on_evaluation(self, model: Model, moment: Moment) -> bool | None:
+        """After every evaluation, which is `moment.evaluation`."""
+        return None
+
+
+AnyCallback = Any
+"""Ours, a function of (locals, globals), a callback of Stable-Baselines3, or a list of these."""
+
+
+class Watchers:
+    """All callbacks of one training."""
+
+    def __init__(self, model: Model, callback: AnyCallback | None, total_timesteps: int) -> None:
+        self._model = model
+        listed = list(callback) if isinstance(callback, (list, tuple)) else [] if callback is None else [callback]
+        self._theirs = [one for one in listed if hasattr(one, "init_callback")]
+        self._ours = [one for one in listed if isinstance(one, Callback)]
+        self._functions = [one for one in listed if one not in self._theirs and one not in self._ours]
+        self._locals: dict[str, Any] = {"self": model, "total_timesteps": total_timesteps, "callback": callback}
+
+    def start(self) -> None:
+        """Before the first step."""
+        for one in self._theirs:
+            one.init_callback(self._model)
+            one.on_training_start(self._locals, globals())
+            one.on_rollout_start()
+
+    def go_on(self, moment: Moment) -> bool:
+        """Tells everyone what happened; False if one of them wants to stop."""
+        if moment.taken is None:
+            return True
+        step = moment.taken
+        self._locals |= {
+            "moment": moment,
+            "new_obs": step.observation,
+            "rewards": step.transition.reward,
+            "dones": step.transition.terminated | step.transition.truncated,
+            "infos": step.infos,
+        }
+        answers = [one.on_step(self._model, moment) for one in self._ours]
+        if moment.evaluation:
+            answers += [one.on_evaluation(self._model, moment) for one in self._ours]
+        answers += [function(self._locals, globals()) for function in self._functions]
+        for one in self._theirs:
+            one.update_locals(self._locals)
+            answers.append(one.on_step())
+        return all(answer is not False for answer in answers)
+
+    def end(self) -> None:
+        """After the last step."""
+        for one in self._theirs:
+            one.on_rollout_end()
+            one.on_training_end()
+
+
+class Logger:
+    """The few words of Stable-Baselines3's logger that callbacks use: values by name, told when they are dumped."""
+
+    def __init__(self, writer: Any = None) -> None:
+        self.name_to_value: dict[str, Any] = {}
+        self._writer = writer
+
+    def record(self, key: str, value: Any, exclude: Any = None) -> None:
+        """Notes a value."""
+        self.name_to_value[key] = value
+
+    def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
+        """Notes a value; only the last one is kept."""
+        self.record(key, value)
+
+    def dump(self, step: int = 0) -> None:
+        """Writes what was noted to TensorBoard, if it is in use."""
+        for key, value in self.name_to_value.items():
+            if self._writer is not None and isinstance(value, (int, float)):
+                self._writer.add_scalar(key, value, step)

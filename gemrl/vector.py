@@ -1,0 +1,143 @@
+"""Several environments at once: our own list, a gymnasium VectorEnv in any autoreset mode, or a VecEnv of Stable-Baselines3."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+
+from gemrl.environments import Episode, Scaling, Step, Task, Transition, checked_batch
+from gemrl.errors import BadValue, EnvironmentFault
+from gemrl.seeding import derived_seed
+
+
+class Tasks:
+    """A number of single environments, each with episodes and seeds of its own."""
+
+    def __init__(self, envs: list[gym.Env], seed: int) -> None:
+        self._tasks = [Task(env, seed, lane) for lane, env in enumerate(envs)]
+        self.lanes, self.env, self.scaling = len(envs), envs[0], self._tasks[0].scaling
+
+    def reset(self) -> np.ndarray:
+        """Begins new episodes; their first observations [E, D]."""
+        return np.concatenate([task.reset() for task in self._tasks])
+
+    def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
+        """One step of each environment."""
+        each = [task.step(observation[i : i + 1], action[i : i + 1]) for i, task in enumerate(self._tasks)]
+        return Step(
+            Transition(*(np.concatenate(columns) for columns in zip(*(one.transition for one in each), strict=True))),
+            np.concatenate([one.observation for one in each]),
+            [episode for one in each for episode in one.ended],
+            [info for one in each for info in one.infos],
+        )
+
+
+class _Scores:
+    """Returns and lengths of the running episodes of E environments."""
+
+    def __init__(self, lanes: int) -> None:
+        self._total, self._length = np.zeros(lanes), np.zeros(lanes, int)
+
+    def add(self, reward: np.ndarray, stored: np.ndarray, done: np.ndarray) -> list[Episode]:
+        """Counts a step; the episodes that ended with it."""
+        self._total += np.where(stored, reward, 0)
+        self._length += stored
+        ended = [Episode(float(self._total[lane]), int(self._length[lane])) for lane in np.flatnonzero(done)]
+        self._total[done], self._length[done] = 0, 0
+        return ended
+
+
+class VectorTask:
+    """A gymnasium VectorEnv. It is seeded once, at its first reset, and then draws the episodes' seeds itself."""
+
+    def __init__(self, env: VectorEnv, seed: int) -> None:
+        self.env, self.lanes = env, env.num_envs
+        self.scaling = Scaling(env.single_observation_space, env.single_action_space)
+        try:
+            self._mode = AutoresetMode(env.metadata.get("autoreset_mode"))
+        except ValueError as error:
+            raise BadValue(f"the vector environment's metadata must name its autoreset_mode: {error}") from None
+        self._seed: int | None = derived_seed(seed, "training episode")
+        self._scores = _Scores(self.lanes)
+        self._steps = 0
+        self._done = np.zeros(self.lanes, bool)
+
+    def reset(self) -> np.ndarray:
+        """Begins new episodes; their first observations [E, D]."""
+        observation, _ = self.env.reset(seed=self._seed)
+        self._seed, self._scores, self._done = None, _Scores(self.lanes), np.zeros(self.lanes, bool)
+        return checked_batch(self.scaling, observation, "reset")
+
+    def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
+        """One step of each environment; in NEXT_STEP mode a lane that ended is only reset, and nothing of that is stored."""
+        self._steps += 1
+        where = f"step {self._steps}"
+        following, reward, terminated, truncated, infos = self.env.step(self.scaling.unscaled(action))
+        done = terminated | truncated
+        stored = ~self._done if self._mode == AutoresetMode.NEXT_STEP else np.ones(self.lanes, bool)
+        after = checked_batch(self.scaling, following, where)
+        reached = after
+        if self._mode == AutoresetMode.SAME_STEP and done.any():
+            reached = after.copy()
+            for lane in np.flatnonzero(done):
+                reached[lane] = checked_batch(self.scaling, infos["final_obs"][lane][None], where)[0]
+        if not np.isfinite(reward[stored]).all():
+            raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
+        done &= stored
+        if self._mode == AutoresetMode.DISABLED and done.any():
+            reset, _ = self.env.reset(options={"reset_mask": done})
+            after = np.where(done[:, None], checked_batch(self.scaling, reset, where), after)
+        self._done = done
+        transition = Transition(observation, action, reward, terminated, truncated, reached, stored)
+        return Step(transition, after, self._scores.add(reward, stored, done), [{} for _ in range(self.lanes)])
+
+
+class VecEnvTask:
+    """A VecEnv of Stable-Baselines3, which resets by itself and keeps the last observation in its infos."""
+
+    def __init__(self, env: Any, seed: int) -> None:
+        self.env, self.lanes = env, env.num_envs
+        self.scaling = Scaling(env.observation_space, env.action_space)
+        env.seed(derived_seed(seed, "training episode"))
+        self._scores = _Scores(self.lanes)
+        self._steps = 0
+
+    def reset(self) -> np.ndarray:
+        """Begins new episodes; their first observations [E, D]."""
+        self._scores = _Scores(self.lanes)
+        return checked_batch(self.scaling, self.env.reset(), "reset")
+
+    def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
+        """One step of each environment."""
+        self._steps += 1
+        where = f"step {self._steps}"
+        following, reward, done, infos = self.env.step(self.scaling.unscaled(action))
+        after = checked_batch(self.scaling, following, where)
+        if not np.isfinite(reward).all():
+            raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
+        reached, truncated = after.copy(), np.zeros(self.lanes, bool)
+        for lane in np.flatnonzero(done):
+            reached[lane] = checked_batch(self.scaling, infos[lane]["terminal_observation"][None], where)[0]
+            truncated[lane] = infos[lane].get("TimeLimit.truncated", False)
+        stored = np.ones(self.lanes, bool)
+        transition = Transition(observation, action, reward, done & ~truncated, truncated, reached, stored)
+        return Step(transition, after, self._scores.add(reward, stored, done), infos)
+
+
+AnyTask = Task | Tasks | VectorTask | VecEnvTask
+
+
+def as_task(env: Any, seed: int) -> AnyTask:
+    """The task of an environment of any kind that we know, or of a list of single ones."""
+    if isinstance(env, gym.Env):
+        return Task(env, seed)
+    if isinstance(env, VectorEnv):
+        return VectorTask(env, seed)
+    if isinstance(env, list) and env and all(isinstance(one, gym.Env) for one in env):
+        return Tasks(env, seed)
+    if all(hasattr(env, name) for name in ("num_envs", "step_async", "step_wait", "env_is_wrapped")):
+        return VecEnvTask(env, seed)
+    raise BadValue(f"env must be an id, a gymnasium.Env, a VectorEnv or a VecEnv, not {type(env).__name__}")
