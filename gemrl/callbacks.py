@@ -92,3 +92,8 @@ class Logger:
         for key, value in self.name_to_value.items():
             if self._writer is not None and isinstance(value, (int, float)):
                 self._writer.add_scalar(key, value, step)
+
+    def close(self) -> None:
+        """Brings everything to the disk; a later value opens a new file."""
+        if self._writer is not None:
+            self._writer.close()

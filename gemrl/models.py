@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
 from collections.abc import Iterator
 from typing import Any, ClassVar, Self
 
@@ -133,7 +134,12 @@ class Model:
         return self._task.env if self._task else None
 
     def get_env(self) -> Any:
-        """The environment it trains in."""
+        """The environment it trains in; where Stable-Baselines3 is in use, as a VecEnv, which its callbacks ask for."""
+        if isinstance(self.env, gym.Env) and "stable_baselines3" in sys.modules:
+            from stable_baselines3.common.vec_env import DummyVecEnv
+
+            env = self.env
+            return DummyVecEnv([lambda: env])
         return self.env
 
     def get_vec_normalize_env(self) -> None:
@@ -195,11 +201,12 @@ class Model:
             if not watchers.go_on(moment):
                 break
         watchers.end()
+        self.logger.close()
         return self
 
     def predict(
         self,
-        observation: np.ndarray,
+        observation: Any,
         state: Any = None,
         episode_start: Any = None,
         deterministic: bool = False,

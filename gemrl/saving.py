@@ -19,7 +19,8 @@ from gemrl.errors import ModelFileError
 FORMAT = 1
 """Version of the files' layout."""
 
-ENDINGS = {".safetensors", ".json"}
+ENDINGS = {".safetensors", ".json", ".zip"}
+"""Stripped from a path; .zip is what Stable-Baselines3's callbacks add."""
 
 
 def stem(path: str | os.PathLike[str]) -> Path:

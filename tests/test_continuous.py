@@ -64,11 +64,11 @@ def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any, critic: int
         x = torch.nn.functional.linear(x, get(layer, "weight").T, get(layer, "bias"))
         if layer == depth - 1:
             return x
+        x = torch.relu(x)
         if layer == 0 and again is not None:
             x = torch.cat([x, again], dim=-1)
         if f"{prefix}.{layer}.scale" in arrays:
             x = torch.nn.functional.layer_norm(x, x.shape[-1:], get(layer, "scale"), get(layer, "shift"))
-        x = torch.relu(x)
     raise AssertionError
 
 

@@ -12,8 +12,14 @@ from gemrl.recipes import RECIPES
 from tests import probes
 
 GAMMA = 0.5
+
+
+def gamma(name: str) -> float:
+    """Optimality tightening divides by gamma^4, so it cannot live with a small one."""
+    return 0.9 if name == "optimality-tightening" else GAMMA
+
+
 FAST: dict[str, Any] = {
-    "gamma": GAMMA,
     "net_arch": (32, 32),
     "learning_rate": 3e-3,
     "buffer_size": 2000,
@@ -23,9 +29,16 @@ FAST: dict[str, Any] = {
 }
 
 
+BRISK = {"train_freq": 100, "tau": 0.05}
+"""For agents that train after every step: the same updates, in rounds that cost the host less."""
+
+NAMES = [name for name in RECIPES if name != "sac" and not name.startswith("ladder-6")]
+"""sac's values are soft: test_soft has its probe. ladder-6 is gem."""
+
+
 def trained(name: str, env: probes.Probe, steps: int = 1500) -> Model:
-    model = MODELS[name](env, seed=1, **FAST)
-    return model.learn(steps)
+    fields = FAST | {"gamma": gamma(name)} | (BRISK if RECIPES[name].train_freq == 1 else {})
+    return MODELS[name](env, seed=1, **fields).learn(steps)
 
 
 def q(model: Model, observations: list[float], action: float = 0.0) -> np.ndarray:
@@ -33,14 +46,14 @@ def q(model: Model, observations: list[float], action: float = 0.0) -> np.ndarra
     return model.agent.values(states, np.full_like(states, action))
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_value_probes(name: str) -> None:
     np.testing.assert_allclose(q(trained(name, probes.Constant()), [0.0]), [1.0], atol=0.05)
     np.testing.assert_allclose(q(trained(name, probes.ObservationDependent()), [-1.0, 1.0]), [-1.0, 1.0], atol=0.05)
-    np.testing.assert_allclose(q(trained(name, probes.Delayed()), [0.0, 1.0]), [GAMMA, 1.0], atol=0.05)
+    np.testing.assert_allclose(q(trained(name, probes.Delayed()), [0.0, 1.0]), [gamma(name), 1.0], atol=0.05)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_policy_probe(name: str) -> None:
     model = trained(name, probes.ActionDependent(), 2500)
     action, _ = model.predict(np.zeros(1))
@@ -48,10 +61,11 @@ def test_policy_probe(name: str) -> None:
     np.testing.assert_allclose(q(model, [0.0], action=0.5), [0.0], atol=0.1)
 
 
-@pytest.mark.parametrize("name", RECIPES)
+@pytest.mark.parametrize("name", NAMES)
 def test_endings(name: str) -> None:
     """A time limit bootstraps, a death does not."""
-    truncated = q(trained(name, probes.Truncated()), [0.0])
-    np.testing.assert_allclose(truncated, [1 / (1 - GAMMA)], atol=0.1)
+    g = gamma(name)
+    truncated = q(trained(name, probes.Truncated(), 6000 if g > GAMMA else 1500), [0.0])
+    np.testing.assert_allclose(truncated, [1 / (1 - g)], rtol=0.05)
     terminated = q(trained(name, probes.Terminated()), [1.0, 0.0, -1.0])
-    np.testing.assert_allclose(terminated, [1 + GAMMA + GAMMA**2, 1 + GAMMA, 1.0], atol=0.1)
+    np.testing.assert_allclose(terminated, [1 + g + g**2, 1 + g, 1.0], atol=0.1)

@@ -1,0 +1,106 @@
+"""Callbacks of every kind, and Stable-Baselines3's tools on our models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+
+from gemrl import GEM, SAC, Callback, Model
+from gemrl.training import Moment
+from tests.conftest import SMALL
+
+sb3_callbacks = pytest.importorskip("stable_baselines3.common.callbacks")
+Monitor = pytest.importorskip("stable_baselines3.common.monitor").Monitor
+
+
+def pendulum(**fields: Any) -> GEM:
+    return GEM("Pendulum-v1", **({"seed": 0} | SMALL | fields))
+
+
+class Watch(Callback):
+    """Counts what it is told; stops at the second evaluation."""
+
+    def __init__(self) -> None:
+        self.steps, self.evaluations = 0, [0][:0]
+
+    def on_step(self, model: Model, moment: Moment) -> None:
+        self.steps += 1
+        assert moment.step == model.num_timesteps == self.steps
+
+    def on_evaluation(self, model: Model, moment: Moment) -> bool:
+        self.evaluations.append(moment.step)
+        assert moment.evaluation is not None
+        return len(self.evaluations) < 2
+
+
+def test_our_own_protocol() -> None:
+    watch = Watch()
+    model = pendulum().learn(300, watch, eval_env="Pendulum-v1", eval_every=60, eval_episodes=1)
+    assert (watch.steps, watch.evaluations, model.num_timesteps) == (120, [60, 120], 120)
+
+
+def test_a_list_of_all_kinds() -> None:
+    watch, seen = Watch(), []
+    theirs = sb3_callbacks.StopTrainingOnMaxEpisodes(max_episodes=1)
+
+    def function(local: dict[str, Any], _: dict[str, Any]) -> None:
+        seen.append(local["rewards"].shape)
+
+    model = pendulum().learn(1000, [watch, function, theirs])
+    assert model.num_timesteps == 200  # the first episode's time limit
+    assert (watch.steps, len(seen), seen[0]) == (200, 200, (1,))
+
+
+def test_eval_callback_with_reward_threshold(tmp_path: Path) -> None:
+    stop = sb3_callbacks.StopTrainingOnRewardThreshold(reward_threshold=-1e9)
+    callback = sb3_callbacks.EvalCallback(
+        Monitor(gym.make("Pendulum-v1")),
+        callback_on_new_best=stop,
+        n_eval_episodes=1,
+        eval_freq=50,
+        log_path=str(tmp_path),
+        best_model_save_path=str(tmp_path),
+        verbose=0,
+    )
+    model = pendulum().learn(300, callback)
+    assert model.num_timesteps == 50
+    assert np.load(tmp_path / "evaluations.npz")["timesteps"].tolist() == [50]
+    assert model.logger.name_to_value["eval/mean_reward"] < 0
+    best = GEM.load(tmp_path / "best_model")
+    np.testing.assert_array_equal(best.predict(np.zeros(3))[0], model.predict(np.zeros(3))[0])
+
+
+def test_checkpoint_callback(tmp_path: Path) -> None:
+    pendulum().learn(100, sb3_callbacks.CheckpointCallback(40, str(tmp_path)))
+    loaded = GEM.load(tmp_path / "rl_model_80_steps.zip")
+    assert loaded.num_timesteps == 80
+    assert sorted(file.name for file in tmp_path.iterdir()) == [
+        f"rl_model_{n}_steps.{ending}" for n in (40, 80) for ending in ("json", "safetensors")
+    ]
+
+
+def test_evaluate_policy_and_monitor(tmp_path: Path) -> None:
+    from stable_baselines3.common.evaluation import evaluate_policy
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    env = Monitor(gym.make("Pendulum-v1"), str(tmp_path / "log"))
+    for model in (GEM(env, seed=0, **SMALL), SAC(DummyVecEnv([lambda: env]), seed=0, **SMALL)):
+        model.learn(210)
+        returns, lengths = evaluate_policy(model, env, n_eval_episodes=2, return_episode_rewards=True)
+        assert lengths == [200, 200]
+        assert np.max(returns) < 0
+    assert (tmp_path / "log.monitor.csv").read_text().count("\n") >= 5
+
+
+def test_a_tensorboard_folder(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    model = pendulum(tensorboard_log=str(tmp_path))
+    callback = sb3_callbacks.EvalCallback(
+        Monitor(gym.make("Pendulum-v1")), n_eval_episodes=1, eval_freq=50, verbose=0, warn=False
+    )
+    model.learn(60, callback)
+    assert b"eval/mean_reward" in next(tmp_path.iterdir()).read_bytes()

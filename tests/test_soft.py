@@ -1,0 +1,149 @@
+"""Soft actor-critic against PyTorch's own distributions, autograd and Adam."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gemrl.agents.soft import GaussianActor, gradient_step, init_learner
+from gemrl.memory import draw
+from gemrl.models import SAC
+from gemrl.networks import MLP
+from gemrl.recipes import SoftRecipe
+from tests import probes
+from tests.conftest import SMALL
+from tests.test_continuous import A, D, forward, random_memory, torch_arrays
+
+torch = pytest.importorskip("torch")
+
+RECIPE = SoftRecipe(net_arch=(16, 16), batch_size=32)
+
+
+def squashed(actor: dict[str, Any], state: Any, noise: Any) -> tuple[Any, Any]:
+    """An action and its log density, from PyTorch's transformed distribution."""
+    mean, log_std = forward(actor, "actor", state, None, None).chunk(2, dim=-1)
+    normal = torch.distributions.Normal(mean, log_std.clamp(-20, 2).exp())
+    distribution = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform(cache_size=1))
+    action = torch.tanh(mean + log_std.clamp(-20, 2).exp() * noise)
+    return action, distribution.log_prob(action).sum(dim=-1)
+
+
+def test_gradient_steps_equal_pytorch() -> None:
+    memory, learner = random_memory(pairs=1), init_learner(RECIPE, D, A, seed=3)
+    actor, critics = torch_arrays(learner.actor, "actor"), torch_arrays(learner.critics, "critics")
+    targets = {name: array.detach().clone() for name, array in critics.items()}
+    log_temperature = torch.zeros((), requires_grad=True)
+    groups = actor.values(), critics.values(), [log_temperature]
+    actor_adam, critic_adam, temperature_adam = (torch.optim.Adam(group, lr=RECIPE.learning_rate) for group in groups)
+
+    def q(arrays: dict[str, Any], state: Any, action: Any) -> Any:
+        both = torch.cat([state, action], dim=-1)
+        return torch.stack([forward(arrays, "critics", both, None, number)[:, 0] for number in (0, 1)])
+
+    for step in range(3):
+        key = jax.random.key(step)
+        place_key, now_key, next_key = jax.random.split(key, 3)
+        place = draw(memory, place_key, (RECIPE.batch_size,), planned=False)
+        rows = [torch.tensor(np.array(column[place.lane, place.position])) for column in memory.rows]
+        state, taken, reward, discount, _, following = rows
+        noise, next_noise = (torch.tensor(np.array(jax.random.normal(k, taken.shape))) for k in (now_key, next_key))
+        temperature = log_temperature.detach().exp()
+        _, density = squashed(actor, state, noise)
+        temperature_loss = -(log_temperature * (density - A).detach()).mean()
+        temperature_adam.zero_grad()
+        temperature_loss.backward()
+        with torch.no_grad():
+            next_action, next_density = squashed(actor, following, next_noise)
+            target = reward + discount * (q(targets, following, next_action).min(dim=0).values - temperature * next_density)
+        critic_loss = 0.5 * ((q(critics, state, taken) - target) ** 2).mean(dim=-1).sum()
+        critic_adam.zero_grad()
+        critic_loss.backward()
+        critic_adam.step()
+        action, density = squashed(actor, state, noise)
+        actor_loss = (temperature * density - q(critics, state, action).min(dim=0).values).mean()
+        actor_adam.zero_grad()
+        actor_loss.backward()
+        actor_adam.step()
+        temperature_adam.step()
+        for name, array in targets.items():
+            array.mul_(1 - RECIPE.tau).add_(RECIPE.tau * critics[name].detach())
+        learner, losses = gradient_step(RECIPE, memory, learner, key)
+        np.testing.assert_allclose(losses[0], critic_loss.detach(), rtol=1e-4)
+        np.testing.assert_allclose(losses[1], actor_loss.detach(), rtol=1e-3, atol=1e-5)
+    ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")
+    for name, theirs in (actor | critics).items():
+        np.testing.assert_allclose(ours[name].detach(), theirs.detach(), rtol=1e-3, atol=2e-5, err_msg=name)
+    for name, moved in torch_arrays(learner.target_critics, "critics").items():
+        np.testing.assert_allclose(moved.detach(), targets[name], rtol=1e-3, atol=2e-5, err_msg=name)
+    np.testing.assert_allclose(learner.log_temperature, log_temperature.detach(), rtol=1e-4)
+
+
+def test_the_density_keeps_its_digits_where_tanh_is_flat() -> None:
+    body = MLP.init(np.random.default_rng(0), 1, (4,), 2, layer_norm=False)
+    actor = GaussianActor(jax.tree.map(jnp.zeros_like, body))  # a standard normal
+    action, density = actor.draw_with_density(jnp.zeros((1, 1)), jnp.full((1, 1), 9.0))
+    # log N(9; 0, 1) - log(1 - tanh(9)^2), the latter being log 4 - 18 to all digits here
+    assert action[0, 0] > 0.999
+    np.testing.assert_allclose(density[0], -0.5 * 81 - 0.5 * np.log(2 * np.pi) - (np.log(4) - 18), rtol=1e-5)
+
+
+def test_soft_values_of_a_probe() -> None:
+    """Reward 1 and death after one step: no entropy follows, so Q = 1. One step earlier the entropy of one action joins."""
+    gamma = 0.5
+    fields: dict[str, Any] = {"net_arch": (32, 32), "learning_rate": 3e-3, "learning_starts": 300, "batch_size": 64, "tau": 0.05}
+    model = SAC(probes.Delayed(), seed=1, gamma=gamma, buffer_size=2000, **fields).learn(3000)
+    states, zeros = np.array([[0.0], [1.0]], np.float32), np.zeros((2, 1), np.float32)
+    first, second = model.agent.values(states, zeros)
+    assert second == pytest.approx(1.0, abs=0.05)
+    # The temperature holds the policy's entropy at the target, -1; that is what the soft value adds to the reward to come.
+    temperature = float(np.exp(model.agent.learner.log_temperature))
+    assert first == pytest.approx(gamma * (1.0 + temperature * -1.0), abs=0.1)
+
+
+ALIVE: dict[str, Any] = {
+    "gamma": 0.9,
+    "learning_rate": 1e-3,
+    "buffer_size": 60,
+    "learning_starts": 50,
+    "batch_size": 8,
+    "tau": 0.5,
+    "train_freq": 25,
+    "gradient_steps": 3,
+    "target_update_interval": 3,
+    "net_arch": (16, 8),
+    "n_critics": 1,
+    "target_entropy_scale": 0.1,
+    "normalize_observations": True,
+}
+
+
+def policy_after(**fields: Any) -> np.ndarray:
+    lively = SMALL | {"learning_rate": 1e-2, "gradient_steps": 20, "target_update_interval": 1}
+    model = SAC("InvertedPendulum-v5", seed=0, **(lively | fields)).learn(250)
+    return model.agent.act(np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32))
+
+
+@pytest.fixture(scope="module")
+def default_policy() -> np.ndarray:
+    return policy_after()
+
+
+def test_every_field_is_listed() -> None:
+    assert ALIVE.keys() == {field.name for field in dataclasses.fields(SoftRecipe)}
+
+
+@pytest.mark.parametrize("name", ALIVE)
+def test_every_field_is_alive(name: str, default_policy: np.ndarray) -> None:
+    assert np.abs(policy_after(**{name: ALIVE[name]}) - default_policy).max() > 1e-4
+
+
+def test_predictions_are_drawn_unless_deterministic() -> None:
+    model = SAC("Pendulum-v1", seed=0, **SMALL)
+    states = np.zeros((2, 3))
+    assert not np.array_equal(model.predict(states)[0], model.predict(states)[0])
+    np.testing.assert_array_equal(model.predict(states, deterministic=True)[0], model.predict(states, deterministic=True)[0])

@@ -1,0 +1,128 @@
+"""Several environments at once: every kind stores the trajectories that single environments would have given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from gemrl.errors import BadValue, EnvironmentFault
+from gemrl.models import GEM, MODELS
+from gemrl.saving import named_arrays
+from tests import probes
+from tests.conftest import SMALL
+
+
+class Counter(probes.Probe):
+    """Counts its steps in observation and reward; ends after `length` of them, by death or by a time limit."""
+
+    observation_space = gym.spaces.Box(-1000, 1000, (2,))
+
+    def __init__(self, number: int, length: int, dies: bool) -> None:
+        self.number, self.length, self.dies = number, length, dies
+
+    def first(self) -> np.ndarray:
+        return np.array([self.number, 0], np.float32)
+
+    def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        over = self.time == self.length
+        seen = np.array([self.number, self.time], np.float32)
+        return seen, self.time, over and self.dies, over and not self.dies, {}
+
+
+LENGTHS = (3, 5, 4)
+
+
+def makers() -> list[Any]:
+    return [lambda n=n, length=length: Counter(n, length, dies=n == 1) for n, length in enumerate(LENGTHS)]
+
+
+def vector(mode: AutoresetMode) -> VectorEnv:
+    return SyncVectorEnv(makers(), autoreset_mode=mode)
+
+
+def vec_env() -> Any:
+    pytest.importorskip("stable_baselines3")
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    return DummyVecEnv(makers())
+
+
+KINDS = {
+    "list": lambda: [make() for make in makers()],
+    "next step": lambda: vector(AutoresetMode.NEXT_STEP),
+    "same step": lambda: vector(AutoresetMode.SAME_STEP),
+    "disabled": lambda: vector(AutoresetMode.DISABLED),
+    "stable-baselines3": vec_env,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_each_lane_holds_the_trajectories_of_its_environment(kind: str) -> None:
+    model = GEM.from_recipe(GEM(Counter(0, 3, False), **SMALL).recipe.but(learning_starts=10_000), KINDS[kind](), seed=0)
+    finished = [episode for moment in model.train(90) if moment.taken for episode in moment.taken.ended]
+    assert {(episode.length, episode.total) for episode in finished} == {(n, n * (n + 1) / 2) for n in LENGTHS}
+    assert model.num_timesteps >= 90
+    assert len(model.memory) == model.num_timesteps
+    for lane, length in enumerate(LENGTHS):
+        rows = model.memory.lane(lane)
+        count = len(rows["reward"])
+        assert count >= 20
+        place = np.arange(count) % length
+        np.testing.assert_array_equal(rows["reward"], place + 1)
+        np.testing.assert_array_equal(rows["observation"], np.stack([np.full(count, lane), place], axis=1))
+        np.testing.assert_array_equal(rows["next_observation"][:, 1], place + 1)  # the state reached, not that of the reset
+        np.testing.assert_array_equal(rows["last"], place == length - 1)
+        np.testing.assert_allclose(rows["discount"], np.where((place == length - 1) & (lane == 1), 0.0, 0.99))
+
+
+@pytest.mark.parametrize("name", ["gem", "td3", "sac", "td3-sil", "optimality-tightening"])
+def test_agents_learn_from_several_environments(name: str) -> None:
+    fields = SMALL | {"train_freq": 48, "learning_rate": 3e-3, "gradient_steps": 60, "gamma": 0.5, "net_arch": (32, 32)}
+    model = MODELS[name]("Pendulum-v1", n_envs=3, seed=0, **fields)
+    model.learn(600)
+    assert (model.n_envs, model.num_timesteps, len(model.memory)) == (3, 600, 600)
+    starts = {tuple(model.memory.lane(lane)["observation"][0]) for lane in range(3)}
+    assert len(starts) == 3
+    assert np.isfinite(model.predict(np.zeros(3))[0]).all()
+
+
+def test_one_of_several_is_as_one() -> None:
+    one, listed = (
+        GEM("Pendulum-v1", seed=0, **SMALL),
+        GEM.from_recipe(GEM("Pendulum-v1", **SMALL).recipe, [gym.make("Pendulum-v1")], seed=0),
+    )
+    one.learn(250)
+    listed.learn(250)
+    ours, theirs = named_arrays(one.agent.learner), named_arrays(listed.agent.learner)
+    assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
+
+
+def test_bad_vector_input() -> None:
+    with pytest.raises(BadValue, match="n_envs makes several environments of an id"):
+        GEM(gym.make("Pendulum-v1"), n_envs=2)
+    with pytest.raises(BadValue, match="n_envs must be"):
+        GEM("Pendulum-v1", n_envs=0)
+    env = SyncVectorEnv([probes.Poisoned(observation=np.array([np.nan])).__class__] * 2)
+    env.metadata = {}
+    with pytest.raises(BadValue, match="autoreset_mode"):
+        GEM(env)
+
+
+@pytest.mark.parametrize("kind", ["next step", "stable-baselines3"])
+def test_a_faulty_vector_environment_is_told(kind: str) -> None:
+    def faulty() -> gym.Env:
+        return probes.Poisoned(reward=float("nan"))
+
+    if kind == "next step":
+        env: Any = SyncVectorEnv([faulty, faulty])
+    else:
+        pytest.importorskip("stable_baselines3")
+        from stable_baselines3.common.vec_env import DummyVecEnv
+
+        env = DummyVecEnv([faulty, faulty])
+    with pytest.raises(EnvironmentFault, match="a reward that is not finite at step 1"):
+        GEM(env, seed=0, **SMALL).learn(1000)
