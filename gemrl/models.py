@@ -24,7 +24,7 @@ from gemrl.memory import Memory
 from gemrl.recipes import RECIPES, AnyRecipe, Recipe, SoftRecipe, recipe
 from gemrl.seeding import stream
 from gemrl.training import Moment, Schedule, train
-from gemrl.vector import AnyTask, as_task
+from gemrl.vector import AnyTask, as_task, name_of
 
 FAMILIES: dict[type[AnyRecipe], Family] = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
 
@@ -69,7 +69,7 @@ class Model:
         check_number("n_envs", n_envs, 1, whole=True)
         if n_envs > 1 and not isinstance(env, str):
             raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
-        env_id = env if isinstance(env, str) else getattr(getattr(env, "spec", None), "id", "")
+        env_id = env if isinstance(env, str) else name_of(env)
         chosen = recipe(self.algo).for_environment(env_id).but(**fields)
         self._setup(chosen, made(env, n_envs), seed, device, verbose, tensorboard_log)
 

@@ -130,6 +130,16 @@ class VecEnvTask:
 AnyTask = Task | Tasks | VectorTask | VecEnvTask
 
 
+def name_of(env: Any) -> str:
+    """The id of an environment of any kind, or nothing if it was not registered."""
+    spec = env.get_attr("spec")[0] if _is_vec_env(env) else getattr(env, "spec", None)
+    return spec.id if spec else ""
+
+
+def _is_vec_env(env: Any) -> bool:
+    return all(hasattr(env, name) for name in ("num_envs", "step_async", "step_wait", "env_is_wrapped"))
+
+
 def as_task(env: Any, seed: int) -> AnyTask:
     """The task of an environment of any kind that we know, or of a list of single ones."""
     if isinstance(env, gym.Env):
@@ -138,6 +148,6 @@ def as_task(env: Any, seed: int) -> AnyTask:
         return VectorTask(env, seed)
     if isinstance(env, list) and env and all(isinstance(one, gym.Env) for one in env):
         return Tasks(env, seed)
-    if all(hasattr(env, name) for name in ("num_envs", "step_async", "step_wait", "env_is_wrapped")):
+    if _is_vec_env(env):
         return VecEnvTask(env, seed)
     raise BadValue(f"env must be an id, a gymnasium.Env, a VectorEnv or a VecEnv, not {type(env).__name__}")

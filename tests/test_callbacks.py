@@ -104,3 +104,29 @@ def test_a_tensorboard_folder(tmp_path: Path) -> None:
     )
     model.learn(60, callback)
     assert b"eval/mean_reward" in next(tmp_path.iterdir()).read_bytes()
+
+
+def test_rl_zoo_runs_our_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zoo = pytest.importorskip("rl_zoo3")
+    import rl_zoo3.exp_manager
+    import rl_zoo3.train
+
+    algorithms = zoo.ALGOS | {"gem": GEM}
+    for module in (zoo, rl_zoo3.train, rl_zoo3.exp_manager):
+        monkeypatch.setattr(module, "ALGOS", algorithms)
+    config = "Pendulum-v1:\n  n_timesteps: 200\n  policy: MlpPolicy\n  n_envs: 2\n"
+    config += "".join(f"  {name}: {list(value) if isinstance(value, tuple) else value}\n" for name, value in SMALL.items())
+    (tmp_path / "gem.yml").write_text(config)
+    words = ["train", "--algo", "gem", "--env", "Pendulum-v1", "-conf", str(tmp_path / "gem.yml"), "-f", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", [*words, "--eval-freq", "100", "--eval-episodes", "1", "--seed", "1", "--verbose", "0"])
+    rl_zoo3.train.train()
+    folder = tmp_path / "gem" / "Pendulum-v1_1"
+    assert GEM.load(folder / "Pendulum-v1.zip").num_timesteps == 200
+    assert (folder / "evaluations.npz").exists()
+
+
+def test_presets_reach_through_wrappers() -> None:
+    from stable_baselines3.common.vec_env import DummyVecEnv
+
+    for env in (gym.make("Swimmer-v5"), gym.make_vec("Swimmer-v5", 2), DummyVecEnv([lambda: gym.make("Swimmer-v5")])):
+        assert GEM(env, **SMALL).recipe.settable()["depth"] == 1000
