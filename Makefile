@@ -26,7 +26,7 @@ bench: .venv/test.done ## Time planning, refresh, gradient steps and the round o
 
 .venv/train.done: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing gemrl into .venv (once; a minute or two)"
-	$(INSTALL) -e '.[mujoco]'
+	$(INSTALL) -e '.[mujoco,video]'
 	@touch $@
 
 .venv/test.done: pyproject.toml constraints.txt | .venv/bin/python

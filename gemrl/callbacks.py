@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numbers
 from typing import TYPE_CHECKING, Any
 
+from gemrl.errors import BadValue
 from gemrl.training import Moment
 
 if TYPE_CHECKING:
@@ -35,6 +37,9 @@ class Watchers:
         self._theirs = [one for one in listed if hasattr(one, "init_callback")]
         self._ours = [one for one in listed if isinstance(one, Callback)]
         self._functions = [one for one in listed if one not in self._theirs and one not in self._ours]
+        for one in self._functions:
+            if not callable(one):
+                raise BadValue(f"a callback must be a gemrl.Callback, one of Stable-Baselines3's or a function, not {one!r}")
         self._locals: dict[str, Any] = {"self": model, "total_timesteps": total_timesteps, "callback": callback}
 
     def start(self) -> None:
@@ -88,10 +93,11 @@ class Logger:
         self.record(key, value)
 
     def dump(self, step: int = 0) -> None:
-        """Writes what was noted to TensorBoard, if it is in use."""
+        """Writes what was noted to TensorBoard, if it is in use, and forgets it."""
         for key, value in self.name_to_value.items():
-            if self._writer is not None and isinstance(value, (int, float)):
-                self._writer.add_scalar(key, value, step)
+            if self._writer is not None and isinstance(value, numbers.Real):
+                self._writer.add_scalar(key, float(value), step)
+        self.name_to_value = {}
 
     def close(self) -> None:
         """Brings everything to the disk; a later value opens a new file."""

@@ -172,7 +172,7 @@ def chosen_recipe(algo: str, env_id: str, settings: Sequence[str]) -> AnyRecipe:
 def _train(options: argparse.Namespace) -> int:
     chosen = chosen_recipe(options.algo, options.env, options.settings)
     folder = options.run or Path("runs", options.algo, options.env.replace("/", "-").replace(":", "-"), str(options.seed))
-    from gemrl.session import train_run  # after the recipe is known to be right, since it imports JAX
+    from gemrl.session import train_run
 
     return train_run(options, chosen, folder)
 

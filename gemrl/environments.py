@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib
+import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -87,6 +89,8 @@ def _quiet_mujoco(env_id: str) -> Iterator[None]:
 
 
 def _import(module: str) -> None:
+    if "" not in sys.path and os.getcwd() not in sys.path:  # an installed command does not see the folder it is called in
+        sys.path.insert(0, os.getcwd())
     try:
         importlib.import_module(module)
     except ImportError as error:
@@ -150,7 +154,8 @@ class Scaling:
     def unscaled(self, action: np.ndarray) -> np.ndarray:
         """Actions in [-1, 1] [*B, A] as the environment's own [*B, *shape]."""
         unit = (np.clip(action, -1, 1).astype(np.float64).reshape(*action.shape[:-1], *self._low.shape) + 1) / 2
-        return (self._low + unit * (self._high - self._low)).astype(self.action_space.dtype)
+        scaled = (self._low + unit * (self._high - self._low)).astype(self.action_space.dtype)
+        return np.clip(scaled, self.action_space.low, self.action_space.high)  # rounding may step out of the bounds
 
 
 class Task:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import difflib
+import numbers
+import sys
 from collections.abc import Iterable
 
 
@@ -51,7 +53,7 @@ def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> Unkno
 
 def check_number(name: str, value: object, low: float, high: float = float("inf"), *, whole: bool = False) -> None:
     """Raises unless `value` is a finite number (a whole one, if so asked) from low to high."""
-    kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high or value == float("inf"):
+    kind = numbers.Integral if whole else numbers.Real
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) <= min(high, sys.float_info.max):
         span = f"of at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {value!r}")

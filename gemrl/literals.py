@@ -51,5 +51,5 @@ def split_setting(text: str) -> tuple[str, str]:
     """field=value as (field, value)."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip():
-        raise BadValue(f"--set takes field=value, not {text!r}")
+        raise BadValue(f"--set takes field=value, not {text!r} (the environment comes before --set)")
     return name.strip(), value

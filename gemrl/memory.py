@@ -94,11 +94,13 @@ class Memory(eqx.Module):
         return self.lane(lane)["planned"]
 
     def chosen_lengths(self, planner: Planner, lane: int = 0) -> np.ndarray:
-        """The rollout length h* that `planner` chooses for each row of a lane, oldest first [K, n]."""
-        rows = self.lane(lane)
-        if not rows["reward"].size:
-            return np.zeros((self.planned.shape[0], 0), np.int32)
-        return planner.chosen(rows["reward"], rows["discount"], rows["last"], rows["q_next"])
+        """The rollout length h* that `planner` chooses for each row of a lane, oldest first [K, n]; 0 if not planned yet."""
+        rows, planned = self.lane(lane), int(self.size[lane] - self.unplanned[lane])
+        lengths = np.zeros(rows["q_next"].shape, np.int32)
+        if planned:
+            inputs = (rows[name][..., :planned] for name in ("reward", "discount", "last", "q_next"))
+            lengths[:, :planned] = planner.chosen(*inputs)
+        return lengths
 
 
 def insert(memory: Memory, new: Rows, count: Array) -> Memory:

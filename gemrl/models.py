@@ -6,6 +6,7 @@ import os
 import secrets
 import sys
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import gymnasium as gym
@@ -17,14 +18,15 @@ from gemrl import saving
 from gemrl.agents import continuous, soft
 from gemrl.agents.host import Family, OffPolicyAgent
 from gemrl.callbacks import AnyCallback, Logger, Watchers
-from gemrl.environments import EnvironmentMaker, Scaling, make
+from gemrl.environments import EnvironmentMaker, Scaling, Task, make
 from gemrl.errors import BadValue, DeviceError, GemrlError, ModelFileError, check_number
 from gemrl.evaluation import Evaluator
 from gemrl.memory import Memory
+from gemrl.progress import Progress
 from gemrl.recipes import RECIPES, AnyRecipe, Recipe, SoftRecipe, recipe
 from gemrl.seeding import stream
 from gemrl.training import Moment, Schedule, train
-from gemrl.vector import AnyTask, as_task, name_of
+from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, name_of
 
 FAMILIES: dict[type[AnyRecipe], Family] = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
 
@@ -85,7 +87,7 @@ class Model:
     ) -> None:
         self.recipe = chosen
         self.seed = secrets.randbits(31) if seed is None else seed
-        check_number("seed", self.seed, 0, whole=True)
+        check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
         self.device = find_device(device)
         self.num_timesteps = 0
         self.verbose = verbose
@@ -135,23 +137,25 @@ class Model:
 
     def get_env(self) -> Any:
         """The environment it trains in; where Stable-Baselines3 is in use, as a VecEnv, which its callbacks ask for."""
-        if isinstance(self.env, gym.Env) and "stable_baselines3" in sys.modules:
+        if isinstance(self._task, (Task, Tasks)) and "stable_baselines3" in sys.modules:
             from stable_baselines3.common.vec_env import DummyVecEnv
 
-            env = self.env
-            return DummyVecEnv([lambda: env])
+            envs = self.env if isinstance(self.env, list) else [self.env]
+            return DummyVecEnv([partial(_itself, env) for env in envs])
         return self.env
 
-    def get_vec_normalize_env(self) -> None:
-        """None: observations are normalised inside the model, by the field `normalize_observations`."""
-        return
+    def get_vec_normalize_env(self) -> Any:
+        """The VecNormalize of Stable-Baselines3 around its environment, if there is one."""
+        if not isinstance(self._task, VecEnvTask):
+            return None
+        from stable_baselines3.common.vec_env import unwrap_vec_normalize
+
+        return unwrap_vec_normalize(self.env)
 
     def set_env(self, env: Any) -> None:
         """Changes the environment for one, or as many, with the same spaces."""
         task = as_task(made(env), self.seed)
-        for name in ("observation_space", "action_space"):
-            if getattr(task.scaling, name).shape != getattr(self, name).shape:
-                raise BadValue(f"the environment's {name} is {getattr(task.scaling, name)}, the model's is {getattr(self, name)}")
+        _check_same_spaces(task.scaling, self._scaling)
         if task.lanes != self.agent.lanes:
             raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
         self._task = task
@@ -186,23 +190,43 @@ class Model:
         check_number("total_timesteps", total_timesteps, 1, whole=True)
         self.num_timesteps = 0 if reset_num_timesteps else self.num_timesteps
         steps = self.num_timesteps + total_timesteps
-        schedule = None
-        if eval_env is not None:
-            maker = (lambda: make(eval_env)) if isinstance(eval_env, str) else eval_env
-            schedule = Schedule(Evaluator(maker, episodes=eval_episodes, seed=self.seed), eval_every)
+        watchers = Watchers(self, callback, steps)
+        schedule = None if eval_env is None else self._schedule(eval_env, eval_every, eval_episodes)
         moments = self.train(steps, schedule)
         if progress_bar:
             from gemrl.console import with_progress
 
             moments = with_progress(moments, steps, self.algo)
-        watchers = Watchers(self, callback, steps)
+        progress = Progress(self.recipe)
         watchers.start()
         for moment in moments:
+            self._log(progress, moment, log_interval)
             if not watchers.go_on(moment):
                 break
         watchers.end()
         self.logger.close()
+        if schedule:
+            schedule.evaluator.close()
         return self
+
+    def _schedule(self, env: str | EnvironmentMaker, every: int, episodes: int) -> Schedule:
+        check_number("eval_every", every, 1, whole=True)
+        check_number("eval_episodes", episodes, 1, whole=True)
+        if not (isinstance(env, str) or callable(env)):
+            raise BadValue(f"eval_env must be an id or a function that makes an environment, not {type(env).__name__}")
+        maker = partial(make, env) if isinstance(env, str) else env
+        return Schedule(Evaluator(maker, episodes=episodes, seed=self.seed), every)
+
+    def _log(self, progress: Progress, moment: Moment, interval: int | None) -> None:
+        """Every `interval` episodes and at evaluations: tells the logger how training goes, and prints it if verbose."""
+        before = progress.episodes
+        progress.note(moment)
+        if moment.evaluation or (interval and progress.episodes // interval > before // interval):
+            for name, value in progress.line(moment.step, moment.evaluation).items():
+                self.logger.record(name, value)
+            if self.verbose:
+                print(", ".join(f"{name} {value:,.6g}" for name, value in self.logger.name_to_value.items()))
+            self.logger.dump(moment.step)
 
     def predict(
         self,
@@ -250,12 +274,19 @@ class Model:
             raise ModelFileError(f"the JSON of {path} is damaged: {error}") from None
         task_env = scaling if env is None else made(env)
         model = cls.from_recipe(chosen, task_env, seed=seed, device=device)
-        for name in ("observation_space", "action_space"):
-            if getattr(model, name).shape != getattr(scaling, name).shape:
-                raise BadValue(f"the environment's {name} is {getattr(model, name)}, the model's is {getattr(scaling, name)}")
+        _check_same_spaces(model._scaling, scaling)
         model.agent.restore(saving.load_arrays(path, model.agent.learner))
         model.num_timesteps = steps
         return model
+
+
+def _check_same_spaces(environment: Scaling, model: Scaling) -> None:
+    """Raises unless an environment fits a model; bounds of observations do not matter, those of actions do."""
+    if environment.observation_space.shape != model.observation_space.shape:
+        shapes = environment.observation_space.shape, model.observation_space.shape
+        raise BadValue(f"the environment's observation_space has shape {shapes[0]}, the model's {shapes[1]}")
+    if environment.action_space != model.action_space:
+        raise BadValue(f"the environment's action_space is {environment.action_space}, the model's {model.action_space}")
 
 
 def made(env: Any, n_envs: int = 1) -> Any:
@@ -263,6 +294,10 @@ def made(env: Any, n_envs: int = 1) -> Any:
     if not isinstance(env, str):
         return env
     return make(env) if n_envs == 1 else [make(env) for _ in range(n_envs)]
+
+
+def _itself(env: gym.Env) -> gym.Env:
+    return env
 
 
 def _tensorboard(folder: str) -> Any:

@@ -13,8 +13,8 @@ numpy arrays are computed by numpy and JAX arrays by JAX; this module imports no
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple, Self
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -132,10 +132,6 @@ class Planner(ABC):
     def rollout_cap(self) -> int:
         """The longest rollout it looks at."""
         return getattr(self, self.cap)
-
-    def with_depth(self, depth: int) -> Self:
-        """The same planner with another cap on its rollouts."""
-        return replace(self, **{self.cap: depth})  # type: ignore[type-var]
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,15 @@ import csv
 import importlib.metadata
 import json
 import platform
-from collections import deque
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import gemrl
 from gemrl.errors import ModelFileError, RunFolderError, unknown
-from gemrl.evaluation import Evaluation
+from gemrl.progress import PROGRESS_COLUMNS, Progress
+from gemrl.recipes import AnyRecipe
 from gemrl.training import Moment
 
 if TYPE_CHECKING:
@@ -24,24 +23,6 @@ if TYPE_CHECKING:
     from gemrl.models import Model
 
 EVALUATION_COLUMNS = ("step", "return_mean", "return_std", "length_mean", "estimation_error")
-
-PROGRESS_COLUMNS = (
-    "time/total_timesteps",
-    "time/episodes",
-    "time/time_elapsed",
-    "time/fps",
-    "rollout/ep_rew_mean",
-    "rollout/ep_len_mean",
-    "train/n_updates",
-    "train/learning_rate",
-    "train/critic_loss",
-    "train/actor_loss",
-    "train/ent_coef",
-    "eval/mean_reward",
-    "eval/mean_ep_length",
-    "eval/capped_episodes",
-)
-"""Named as Stable-Baselines3 names them, where it has them."""
 
 VERSIONED = ("jax", "jaxlib", "numpy", "gymnasium", "mujoco", "optax", "equinox")
 
@@ -80,7 +61,8 @@ def describe(folder: str | os.PathLike[str]) -> dict[str, Any]:
     file = Path(folder) / "run.json"
     try:
         description = json.loads(file.read_text())
-        if not isinstance(description, dict) or not {"algo", "env", "seed"} <= description.keys():
+        kinds = {"algo": str, "env": str, "seed": int}
+        if not isinstance(description, dict) or not all(isinstance(description.get(k), v) for k, v in kinds.items()):
             raise ValueError
     except OSError:
         raise RunFolderError(f"{folder} is not a run's folder: it has no run.json") from None
@@ -117,64 +99,30 @@ def read_evaluations(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 class Recorder:
     """Writes evaluations.csv and progress.csv while a run goes on."""
 
-    def __init__(self, folder: Path, model: Model, *, every: int = 1000) -> None:
-        self._model, self._every = model, every
-        self._started = monotonic()
-        self._finished: deque[Any] = deque(maxlen=100)
-        self._episodes = self._rounds = 0
-        self._losses: dict[str, float] = {}
-        self._next = every
-        self._evaluations = (folder / "evaluations.csv").open("w", newline="")
-        self._progress = (folder / "progress.csv").open("w", newline="")
-        self._evaluation_rows = csv.writer(self._evaluations, lineterminator="\n")
-        self._progress_rows = csv.DictWriter(self._progress, PROGRESS_COLUMNS, lineterminator="\n", restval="")
-        self._evaluation_rows.writerow(EVALUATION_COLUMNS)
-        self._progress_rows.writeheader()
+    def __init__(self, folder: Path, recipe: AnyRecipe, *, every: int = 1000) -> None:
+        self._progress, self._every, self._next = Progress(recipe), every, every
+        self._files = [(folder / name).open("w", newline="") for name in ("evaluations.csv", "progress.csv")]
+        self._evaluations = csv.writer(self._files[0], lineterminator="\n")
+        self._lines = csv.DictWriter(self._files[1], PROGRESS_COLUMNS, lineterminator="\n", restval="")
+        self._evaluations.writerow(EVALUATION_COLUMNS)
+        self._lines.writeheader()
 
     def __call__(self, moment: Moment) -> dict[str, float] | None:
         """Takes note of a moment; the line it wrote to progress.csv, if it did."""
-        ended = moment.taken.ended if moment.taken else []
-        self._finished.extend(ended)
-        self._episodes += len(ended)
-        if moment.losses is not None:
-            self._rounds += 1
-            self._losses = moment.losses
+        self._progress.note(moment)
         if moment.evaluation:
-            result = moment.evaluation
-            numbers = (getattr(result, name) for name in EVALUATION_COLUMNS[1:])
-            self._evaluation_rows.writerow([moment.step, *(repr(number) for number in numbers)])
-            self._evaluations.flush()
-        if not moment.evaluation and moment.step < self._next:
+            numbers = (getattr(moment.evaluation, name) for name in EVALUATION_COLUMNS[1:])
+            self._evaluations.writerow([moment.step, *(repr(number) for number in numbers)])
+        elif moment.step < self._next:
             return None
-        while self._next <= moment.step:
-            self._next += self._every
-        line = self._line(moment.step, moment.evaluation)
-        self._progress_rows.writerow(line)
-        self._progress.flush()
-        return line
-
-    def _line(self, step: int, evaluation: Evaluation | None) -> dict[str, float]:
-        elapsed = monotonic() - self._started
-        recipe = self._model.recipe
-        line: dict[str, float] = {
-            "time/total_timesteps": step,
-            "time/episodes": self._episodes,
-            "time/time_elapsed": round(elapsed, 3),
-            "time/fps": round(step / max(elapsed, 1e-9), 1),
-            "train/n_updates": self._rounds * recipe.gradient_steps,
-            "train/learning_rate": recipe.learning_rate,
-        }
-        if self._finished:
-            line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
-            line["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))
-        line |= {f"train/{name}": value for name, value in self._losses.items()}
-        if evaluation:
-            line["eval/mean_reward"] = evaluation.return_mean
-            line["eval/mean_ep_length"] = evaluation.length_mean
-            line["eval/capped_episodes"] = evaluation.capped
+        self._next = moment.step - moment.step % self._every + self._every
+        line = self._progress.line(moment.step, moment.evaluation)
+        self._lines.writerow(line)
+        for file in self._files:
+            file.flush()
         return line
 
     def close(self) -> None:
         """Closes both files."""
-        self._evaluations.close()
-        self._progress.close()
+        for file in self._files:
+            file.close()

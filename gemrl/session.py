@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +26,7 @@ def train_run(options: argparse.Namespace, chosen: AnyRecipe, folder: Path) -> i
     env = make(options.env)
     check_spaces(env.observation_space, env.action_space)
     console = Console()
-    with console.status("starting JAX") if console.is_terminal else _Quiet():
+    with console.status("starting JAX") if console.is_terminal else nullcontext():
         from gemrl.models import MODELS
 
         model = MODELS[options.algo].from_recipe(chosen, env, seed=options.seed, device=options.device)
@@ -40,25 +41,27 @@ def train_run(options: argparse.Namespace, chosen: AnyRecipe, folder: Path) -> i
         "device": str(model.device),
         "versions": runs.versions(),
     }
+    board = tensorboard(folder / "tensorboard") if options.tensorboard else None
     runs.create(folder, description)
     depth = f", depth {chosen.planner.rollout_cap}" if isinstance(chosen, Recipe) else ""
     say = partial(console.print, highlight=False, soft_wrap=True)
     say(f"{options.algo} on {options.env}, seed {options.seed}, {options.steps:,} steps{depth}")
-    finished = _train_loop(options, model, folder)
-    model.save(folder / "model")
+    try:
+        finished = _train_loop(options, model, folder, board)
+    finally:  # whatever ends a run, what it has learnt is kept
+        model.save(folder / "model")
     _closing_words(folder, say)
     return DONE if finished else INTERRUPTED
 
 
-def _train_loop(options: argparse.Namespace, model: Model, folder: Path) -> bool:
+def _train_loop(options: argparse.Namespace, model: Model, folder: Path, board: Any) -> bool:
     """Trains, shows and records; False if interrupted."""
     from gemrl.console import with_progress
     from gemrl.evaluation import Evaluator
     from gemrl.training import Schedule
 
     evaluator = Evaluator(partial(make, options.env), episodes=options.eval_episodes, seed=options.seed)
-    recorder = runs.Recorder(folder, model)
-    board = tensorboard(folder / "tensorboard") if options.tensorboard else None
+    recorder = runs.Recorder(folder, model.recipe)
     moments = model.train(options.steps, Schedule(evaluator, options.eval_every))
     try:
         for moment in with_progress(moments, options.steps, f"{options.algo} {options.env}"):
@@ -100,26 +103,17 @@ def tensorboard(folder: str | Path) -> Any:
     return SummaryWriter(str(folder))
 
 
-class _Quiet:
-    """In place of a status line where there is no terminal."""
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-
 def evaluate_run(options: argparse.Namespace) -> int:
     """Scores a run's model, films it or shows it."""
     run = runs.describe(options.run)
     if options.video or options.render:
-        from gemrl.video import check_film, check_screen
+        from gemrl.video import check_film, check_mode, check_screen
 
         if options.video:
             check_film(options.video, run["env"])
         if options.render:
             check_screen()
+            check_mode(run["env"], "human")
     make(run["env"]).close()
     from gemrl.console import evaluation_line
     from gemrl.evaluation import Evaluator

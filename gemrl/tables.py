@@ -51,7 +51,8 @@ def fields_table() -> Table:
     """Every field that --set and Python keywords reach, with its value in gem, td3 and sac."""
     table = Table("field", "gem", "td3", "sac", "what it is", box=box.SIMPLE_HEAD)
     sac = SoftRecipe()
-    fields = {field.name: field for recipe in (GEM, sac) for field in dataclasses.fields(recipe)}
+    fields = {field.name: field for field in dataclasses.fields(GEM)}
+    fields |= {field.name: field for field in dataclasses.fields(sac) if field.name not in fields}
     for name, field in fields.items():
         kinds = [kind.__name__ for kind in field.metadata.get("kinds", ()) if kind not in (bool, tuple)]
         choices = f": {', '.join(kinds)}" if len(kinds) > 1 else ""

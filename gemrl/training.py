@@ -19,7 +19,9 @@ class Moment:
     taken: Step | None = None
     compiling: bool = False
     """True just before the first round, which takes seconds to compile."""
+    rounds: int = 0
     losses: dict[str, float] | None = None
+    """Of the last of these rounds."""
     evaluation: Evaluation | None = None
 
 
@@ -42,8 +44,8 @@ def train(agent: Agent, task: AnyTask, steps: int, *, start: int = 0, schedule: 
         observation = taken.observation
         agent.observe(taken.transition)
         step += int(taken.transition.stored.sum())
-        losses = None
-        if agent.due(before, step):
+        losses, rounds = None, agent.rounds_due(before, step)
+        for _ in range(rounds):
             if not compiled:
                 yield Moment(before, compiling=True)
                 compiled = True
@@ -51,4 +53,4 @@ def train(agent: Agent, task: AnyTask, steps: int, *, start: int = 0, schedule: 
         evaluation = None
         if schedule and (step // schedule.every > before // schedule.every or step >= steps):
             evaluation = schedule.evaluator(agent)
-        yield Moment(step, taken, False, losses, evaluation)
+        yield Moment(step, taken, False, rounds, losses, evaluation)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import gymnasium as gym
@@ -18,7 +19,7 @@ class Tasks:
 
     def __init__(self, envs: list[gym.Env], seed: int) -> None:
         self._tasks = [Task(env, seed, lane) for lane, env in enumerate(envs)]
-        self.lanes, self.env, self.scaling = len(envs), envs[0], self._tasks[0].scaling
+        self.lanes, self.env, self.scaling = len(envs), envs, self._tasks[0].scaling
 
     def reset(self) -> np.ndarray:
         """Begins new episodes; their first observations [E, D]."""
@@ -33,6 +34,14 @@ class Tasks:
             [episode for one in each for episode in one.ended],
             [info for one in each for info in one.infos],
         )
+
+
+def _asked(where: str, method: Callable[..., Any], *words: Any) -> Any:
+    """What a method of an environment answers; what it raises is told with its place."""
+    try:
+        return method(*words)
+    except Exception as error:
+        raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {error}") from error
 
 
 class _Scores:
@@ -75,7 +84,7 @@ class VectorTask:
         """One step of each environment; in NEXT_STEP mode a lane that ended is only reset, and nothing of that is stored."""
         self._steps += 1
         where = f"step {self._steps}"
-        following, reward, terminated, truncated, infos = self.env.step(self.scaling.unscaled(action))
+        following, reward, terminated, truncated, infos = _asked(where, self.env.step, self.scaling.unscaled(action))
         done = terminated | truncated
         stored = ~self._done if self._mode == AutoresetMode.NEXT_STEP else np.ones(self.lanes, bool)
         after = checked_batch(self.scaling, following, where)
@@ -114,7 +123,7 @@ class VecEnvTask:
         """One step of each environment."""
         self._steps += 1
         where = f"step {self._steps}"
-        following, reward, done, infos = self.env.step(self.scaling.unscaled(action))
+        following, reward, done, infos = _asked(where, self.env.step, self.scaling.unscaled(action))
         after = checked_batch(self.scaling, following, where)
         if not np.isfinite(reward).all():
             raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
@@ -133,6 +142,8 @@ AnyTask = Task | Tasks | VectorTask | VecEnvTask
 def name_of(env: Any) -> str:
     """The id of an environment of any kind, or nothing if it was not registered."""
     spec = env.get_attr("spec")[0] if _is_vec_env(env) else getattr(env, "spec", None)
+    if spec is None and isinstance(getattr(env, "envs", None), list):
+        spec = env.envs[0].spec
     return spec.id if spec else ""
 
 

@@ -32,7 +32,26 @@ def check_film(path: Path, env_id: str) -> None:
             import imageio_ffmpeg  # noqa: F401
     except ImportError:
         raise MissingExtra("films need what is not installed: pip install 'gemrl[video]'") from None
-    _make(env_id, "rgb_array").close()
+    try:
+        check_mode(env_id, "rgb_array")
+        make(env_id, render_mode="rgb_array").close()
+    except RuntimeError as error:
+        raise EnvironmentFault(OFFSCREEN.format(error)) from None
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb"):
+            pass
+    except OSError as error:
+        raise BadValue(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def check_mode(env_id: str, mode: str) -> None:
+    """Raises unless the environment can be drawn in this mode."""
+    env = make(env_id)
+    modes = env.metadata.get("render_modes", [])
+    env.close()
+    if mode not in modes:
+        raise BadValue(f"{env_id} cannot be drawn: its metadata name no render mode {mode!r}")
 
 
 def check_screen() -> None:
@@ -45,9 +64,8 @@ def film(model: Model, env_id: str, seed: int, path: Path) -> int:
     """Films the first evaluation episode; how many frames it has."""
     import imageio.v2 as imageio
 
-    env = _make(env_id, "rgb_array")
+    env = make(env_id, render_mode="rgb_array")
     rate = env.metadata.get("render_fps", 30)
-    path.parent.mkdir(parents=True, exist_ok=True)
     mp4, gif = {"fps": rate, "macro_block_size": 1}, {"duration": 1000 / rate, "loop": 0}
     writer: Any = imageio.get_writer(path, **(mp4 if path.suffix == ".mp4" else gif))
     count = 0
@@ -66,17 +84,10 @@ def film(model: Model, env_id: str, seed: int, path: Path) -> int:
 
 def watch(model: Model, env_id: str, seed: int) -> None:
     """Shows the first evaluation episode in a window."""
-    env = _make(env_id, "human")
+    env = make(env_id, render_mode="human")
     for _ in _episode(model, env, seed):
         env.render()
     env.close()
-
-
-def _make(env_id: str, mode: str) -> Any:
-    try:
-        return make(env_id, render_mode=mode)
-    except EnvironmentFault as error:
-        raise EnvironmentFault(OFFSCREEN.format(error)) from None
 
 
 def _episode(model: Model, env: Any, seed: int) -> Iterator[None]:

@@ -128,6 +128,19 @@ def test_an_environment_that_goes_wrong(
     words[words.index("--eval-every") + 1] = "400"
     assert main(words) == 2
     assert capsys.readouterr().err == "gemrl: the environment returned NaN or infinity in its observation at step 150\n"
+    assert gemrl.load(tmp_path / "run").num_timesteps == 149  # what was learnt until then is kept
+
+
+def test_the_folder_it_is_called_in_is_searched_for_modules(tmp_path: Path) -> None:
+    (tmp_path / "here.py").write_text(
+        "import gymnasium\ngymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:PendulumEnv')\n"
+    )
+    script = Path(sys.executable).with_name("gemrl")
+    words = [str(script), "train", "here:Mine-v0", "--steps", "5", "--eval-episodes", "1", "--set", "net_arch=(8,)"]
+    # Pendulum has no end of its own, so its evaluation runs into the cap and says so.
+    shown = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "No module" not in shown.stderr
+    assert "1 of 1 episodes capped" in shown.stdout
 
 
 def test_a_damaged_run_is_told(run: Path, tmp_path: Path) -> None:

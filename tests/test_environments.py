@@ -28,6 +28,9 @@ def test_actions_are_scaled_to_any_finite_box() -> None:
     np.testing.assert_allclose(scaling.unscaled(np.ones(4)), high)
     np.testing.assert_allclose(scaling.unscaled(np.zeros((5, 4)))[3], (low + high) / 2)
     assert scaling.action_space.contains(scaling.unscaled(np.full(4, 1.5)))
+    uneven = Scaling(BOX, spaces.Box(-2.6, 2.3, (1,), np.float64))  # rounding must not step out of the bounds
+    for unit in (-1.0, 1.0):
+        assert uneven.action_space.contains(uneven.unscaled(np.array([unit])))
 
 
 def test_observations_of_any_shape_are_flattened() -> None:

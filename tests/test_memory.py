@@ -57,6 +57,8 @@ def test_a_row_that_was_not_planned_is_never_drawn() -> None:
     memory = plan(filled(6, 10), Twin(3))
     memory = insert(memory, block(6, 3), jnp.array([3]))
     assert np.isnan(memory.planned_returns()[:, 6:]).all()
+    assert (memory.chosen_lengths(Twin(3))[:, 6:] == 0).all()
+    assert (memory.chosen_lengths(Twin(3))[:, :6] > 0).all()
     assert np.isfinite(memory.planned_returns()[:, :6]).all()
     assert set(drawn_numbers(memory)) == set(range(6))
     assert set(drawn_numbers(memory, planned=False)) == set(range(9))  # fresh targets need no plan

@@ -159,7 +159,7 @@ def test_save_and_load(trained: GEM, tmp_path: Path) -> None:
     again.learn(100, reset_num_timesteps=False)
     assert again.num_timesteps == 400
     with pytest.raises(BadValue, match="observation_space"):
-        GEM.load(tmp_path / "deep" / "model", "HalfCheetah-v5")
+        GEM.load(tmp_path / "deep" / "model", "InvertedPendulum-v5")
 
 
 def test_saving_twice_writes_the_same_bytes(trained: GEM, tmp_path: Path) -> None:
@@ -223,3 +223,48 @@ def test_the_package_is_lazy_and_complete() -> None:
         assert getattr(gemrl, name) is not None
     with pytest.raises(AttributeError):
         _ = gemrl.no_such_name
+
+
+def test_targets_go_on_moving_in_a_second_learn() -> None:
+    model = pendulum().learn(300)
+    before = named_arrays(model.agent.learner)
+    model.learn(300)
+    after = named_arrays(model.agent.learner)
+    assert all(not np.array_equal(before[name], after[name]) for name in before if name.startswith("target"))
+
+
+def test_a_model_that_only_acts_holds_no_memory(trained: GEM, tmp_path: Path) -> None:
+    trained.save(tmp_path / "model")
+    loaded = GEM.load(tmp_path / "model")
+    loaded.predict(np.zeros(3))
+    assert loaded.agent._ring is None
+
+
+def test_spaces_must_fit(trained: GEM, tmp_path: Path) -> None:
+    trained.save(tmp_path / "model")
+    model = GEM.load(tmp_path / "model")
+    other = gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1))
+    with pytest.raises(BadValue, match="action_space"):
+        model.set_env(other)
+    with pytest.raises(BadValue, match="action_space"):
+        GEM.load(tmp_path / "model", other)
+
+
+def test_bad_words_to_learn() -> None:
+    model = pendulum()
+    for words in ({"callback": 5}, {"eval_env": gym.make("Pendulum-v1")}, {"eval_env": "Pendulum-v1", "eval_every": 0}):
+        with pytest.raises(BadValue):
+            model.learn(10, **words)
+    for seed in (2**32, 1.5, "7"):
+        with pytest.raises(BadValue, match="seed must be"):
+            pendulum(seed=seed)
+    assert pendulum(seed=np.int64(3)).seed == 3
+
+
+def test_progress_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+    model = pendulum(verbose=1).learn(450, log_interval=1)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 2
+    assert "rollout/ep_rew_mean" in lines[1]
+    assert "train/critic_loss" in lines[1]
+    assert model.num_timesteps == 450

@@ -126,3 +126,20 @@ def test_a_faulty_vector_environment_is_told(kind: str) -> None:
         env = DummyVecEnv([faulty, faulty])
     with pytest.raises(EnvironmentFault, match="a reward that is not finite at step 1"):
         GEM(env, seed=0, **SMALL).learn(1000)
+
+
+@pytest.mark.parametrize("n_envs", [1, 3, 8])
+def test_cadences_count_single_steps(n_envs: int) -> None:
+    """As many updates per environment step with several environments as with one; and targets that move as often."""
+    steps = 240
+    td3 = MODELS["td3"]("Pendulum-v1", n_envs=n_envs, seed=0, learning_starts=0, net_arch=(8,), buffer_size=500).learn(steps)
+    assert td3.agent.learner.updates == steps
+    gem = GEM("Pendulum-v1", n_envs=n_envs, seed=0, **(SMALL | {"learning_starts": 0, "gradient_steps": 1, "train_freq": 20}))
+    moved = []
+
+    def watch(local: dict[str, Any], _: dict[str, Any]) -> None:
+        moved.append(gem.agent._updated)
+
+    gem.learn(steps, watch)
+    periods = steps // SMALL["target_update_interval"]
+    assert len(set(moved) - {None}) == periods + 1  # the first round, and one in every period after it

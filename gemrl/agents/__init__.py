@@ -28,8 +28,8 @@ class Agent(Protocol):
     def abandon(self) -> None:
         """Ends the running trajectories in memory: their environments are about to be reset."""
 
-    def due(self, before: int, step: int) -> bool:
-        """Whether a round of training follows the environment steps from number `before` to number `step`."""
+    def rounds_due(self, before: int, step: int) -> int:
+        """How many rounds of training follow the environment steps from number `before` to number `step`."""
 
     def learn(self, step: int) -> dict[str, float]:
         """One round of training; its mean losses."""

@@ -51,8 +51,9 @@ class OffPolicyAgent:
         self._family, self._device = family, device
         self._action_size, self.lanes = action, lanes
         capacity = max(1, recipe.buffer_size // lanes)
+        self._memory_shape = lanes, capacity, observation, action, family.groups(recipe)
+        self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
         self.learner = jax.device_put(family.init_learner(recipe, observation, action, seed), device)
-        self._memory = jax.device_put(Memory.empty(lanes, capacity, observation, action, family.groups(recipe)), device)
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), observation, action)
         self._noise = stream(seed, "exploration")
         self._updated: int | None = None
@@ -65,10 +66,15 @@ class OffPolicyAgent:
 
     @property
     def memory(self) -> Memory:
-        """The episodic memory, every observed row included."""
+        """The episodic memory, every observed row included. Look into it at once: the next round overwrites it."""
         if self._staging.count.any():
             self._flush()
-        return self._memory
+        return self._rows()
+
+    def _rows(self) -> Memory:
+        if self._ring is None:
+            self._ring = jax.device_put(Memory.empty(*self._memory_shape), self._device)
+        return self._ring
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         """The policy's best actions in [-1, 1]. [B, D] -> [B, A]."""
@@ -91,26 +97,27 @@ class OffPolicyAgent:
         self._staging.add(transition, self.gamma)
 
     def abandon(self) -> None:
-        """Ends the running trajectories in memory: their environments are about to be reset."""
+        """Ends the running trajectories in memory: their environments are about to be reset, and steps may be counted anew."""
         memory = self.memory
         for lane in range(self.lanes):
             memory = _cut(memory, lane)
-        self._memory = memory
+        self._ring = memory
+        self._updated = None
 
-    def due(self, before: int, step: int) -> bool:
-        """Whether a round of training follows the environment steps from number `before` to number `step`."""
+    def rounds_due(self, before: int, step: int) -> int:
+        """How many rounds of training follow the environment steps from number `before` to number `step`."""
         freq = self.recipe.train_freq
-        return step > self.recipe.learning_starts and step // freq > before // freq
+        return step // freq - before // freq if step > self.recipe.learning_starts else 0
 
     def learn(self, step: int) -> dict[str, float]:
         """One round of training; its mean losses."""
         period = self._family.update_period(self.recipe)
-        due = period is not None and (self._updated is None or step - self._updated >= period)
+        due = period is not None and (self._updated is None or step // period > self._updated // period)
         if due:
             self._updated = step
         rows, count = self._staging.take()
-        state = self.learner, self._memory
-        self.learner, self._memory, losses = self._family.train_round(self.recipe, *state, rows, count, due)
+        state = self.learner, self._rows()
+        self.learner, self._ring, losses = self._family.train_round(self.recipe, *state, rows, count, due)
         self._policy = self._host_policy()
         return {name: float(value) for name, value in losses.items()}
 
@@ -132,7 +139,7 @@ class OffPolicyAgent:
         self._policy = self._host_policy()
 
     def _flush(self) -> None:
-        self.learner, self._memory = self._family.remember(self.learner, self._memory, *self._staging.take())
+        self.learner, self._ring = self._family.remember(self.learner, self._rows(), *self._staging.take())
 
     def _host_policy(self) -> Any:
         # A copy, because the next round overwrites the arrays it is given.

@@ -1,0 +1,72 @@
+"""How training goes, as numbers under the names that Stable-Baselines3 gives them."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import monotonic
+
+import numpy as np
+
+from gemrl.environments import Episode
+from gemrl.evaluation import Evaluation
+from gemrl.recipes import AnyRecipe
+from gemrl.training import Moment
+
+PROGRESS_COLUMNS = (
+    "time/total_timesteps",
+    "time/episodes",
+    "time/time_elapsed",
+    "time/fps",
+    "rollout/ep_rew_mean",
+    "rollout/ep_len_mean",
+    "train/n_updates",
+    "train/learning_rate",
+    "train/critic_loss",
+    "train/actor_loss",
+    "train/ent_coef",
+    "eval/mean_reward",
+    "eval/mean_ep_length",
+    "eval/capped_episodes",
+)
+"""Named as Stable-Baselines3 names them, where it has them."""
+
+
+class Progress:
+    """What has happened so far in a training."""
+
+    def __init__(self, recipe: AnyRecipe) -> None:
+        self._recipe, self._started = recipe, monotonic()
+        self._finished: deque[Episode] = deque(maxlen=100)
+        self._losses: dict[str, float] = {}
+        self._rounds = 0
+        self.episodes = 0
+
+    def note(self, moment: Moment) -> None:
+        """Takes note of a moment."""
+        ended = moment.taken.ended if moment.taken else []
+        self._finished.extend(ended)
+        self.episodes += len(ended)
+        self._rounds += moment.rounds
+        # A round without a policy update has no policy loss: the last one stands.
+        self._losses |= {name: loss for name, loss in (moment.losses or {}).items() if not np.isnan(loss)}
+
+    def line(self, step: int, evaluation: Evaluation | None) -> dict[str, float]:
+        """The numbers at this step; episodes over the last hundred."""
+        elapsed = monotonic() - self._started
+        line: dict[str, float] = {
+            "time/total_timesteps": step,
+            "time/episodes": self.episodes,
+            "time/time_elapsed": round(elapsed, 3),
+            "time/fps": round(step / max(elapsed, 1e-9), 1),
+            "train/n_updates": self._rounds * self._recipe.gradient_steps,
+            "train/learning_rate": self._recipe.learning_rate,
+        }
+        if self._finished:
+            line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
+            line["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))
+        line |= {f"train/{name}": value for name, value in self._losses.items()}
+        if evaluation:
+            line["eval/mean_reward"] = evaluation.return_mean
+            line["eval/mean_ep_length"] = evaluation.length_mean
+            line["eval/capped_episodes"] = evaluation.capped
+        return line
