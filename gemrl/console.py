@@ -7,6 +7,7 @@ from time import monotonic
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
+from rich.table import Column
 from rich.text import Text
 
 from gemrl.evaluation import Evaluation
@@ -18,7 +19,7 @@ class _Speed(ProgressColumn):
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
-        return Text(f"{speed:,.0f} steps/s" if speed else "", style="progress.data.speed")
+        return Text(f"{speed:,.0f}/s" if speed else "", style="progress.data.speed")
 
 
 def evaluation_line(step: int, result: Evaluation) -> str:
@@ -35,18 +36,18 @@ def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Iterator
     console = Console()
     columns = (
         TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=24),
+        BarColumn(bar_width=16),
         MofNCompleteColumn(),
         _Speed(),
         TimeRemainingColumn(),
-        TextColumn("{task.fields[last]}"),
+        TextColumn("{task.fields[last]}", table_column=Column(no_wrap=True)),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=20) as progress:
         bar = progress.add_task(title, total=steps, last="")
         shown = 0.0
         for moment in moments:
             if moment.compiling:
-                progress.update(bar, description=f"{title}: compiling", completed=moment.step)
+                progress.update(bar, description=f"{title} (compiling)", completed=moment.step)
                 if not console.is_terminal:
                     console.print("compiling the training round", highlight=False)
             elif moment.losses is not None or moment.evaluation or monotonic() - shown > 0.1:
@@ -55,5 +56,5 @@ def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Iterator
             if moment.evaluation:
                 result = moment.evaluation
                 console.print(evaluation_line(moment.step, result), highlight=False, soft_wrap=True)
-                progress.update(bar, last=f"return {result.return_mean:,.1f}  error {result.estimation_error:+,.2f}")
+                progress.update(bar, last=f"return {result.return_mean:,.1f} error {result.estimation_error:+,.1f}")
             yield moment

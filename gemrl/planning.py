@@ -186,8 +186,8 @@ class Twin(Planner):
 class TwinReleased(Planner):
     """Twin back-propagation as the authors' released code computes it.
 
-    Two things differ from `Twin`. Where a trajectory stops without terminating, "the rewards so far and nothing after" is one
-    more candidate, one step longer than the longest rollout. And the return is at least the estimate's own one-step target.
+    Two things differ from `Twin`. Where a time limit cut a trajectory, "the rewards so far and nothing after" is one more candidate,
+    one step longer than the longest rollout. And the return is at least the estimate's own one-step target.
     """
 
     depth: int = 5
@@ -196,7 +196,8 @@ class TwinReleased(Planner):
         xp = q_next.__array_namespace__()
         best = Twin(self.depth).rollout(reward, discount, last, q_next)
         tail = NStep(self.depth).rollout(reward, discount, last, xp.zeros_like(q_next))
-        nothing_after = (tail.length < self.depth) & (tail.own > best.own)
+        ended = xp.cumsum(last[..., ::-1], axis=-1)[..., ::-1] > 0  # the newest trajectory may still be running
+        nothing_after = ended & (tail.length < self.depth) & (tail.own > best.own)
         value = xp.where(nothing_after, tail.own, best.other)
         length = xp.where(nothing_after, tail.length + 1, best.length)
         one_step = reward + discount * q_next

@@ -50,7 +50,7 @@ def train_run(options: argparse.Namespace, chosen: AnyRecipe, folder: Path) -> i
         finished = _train_loop(options, model, folder, board)
     finally:  # whatever ends a run, what it has learnt is kept
         model.save(folder / "model")
-    _closing_words(folder, say)
+    _closing_words(folder, say, "final" if finished else "last")
     return DONE if finished else INTERRUPTED
 
 
@@ -64,7 +64,7 @@ def _train_loop(options: argparse.Namespace, model: Model, folder: Path, board: 
     recorder = runs.Recorder(folder, model.recipe)
     moments = model.train(options.steps, Schedule(evaluator, options.eval_every))
     try:
-        for moment in with_progress(moments, options.steps, f"{options.algo} {options.env}"):
+        for moment in with_progress(moments, options.steps, options.algo):
             line = recorder(moment)
             if board and line:
                 for name, value in line.items():
@@ -80,7 +80,7 @@ def _train_loop(options: argparse.Namespace, model: Model, folder: Path, board: 
     return True
 
 
-def _closing_words(folder: Path, say: Any) -> None:
+def _closing_words(folder: Path, say: Any, which: str) -> None:
     from gemrl.figures import learning_curve
 
     picture = learning_curve(folder)
@@ -88,7 +88,7 @@ def _closing_words(folder: Path, say: Any) -> None:
     say(f"run folder        {folder}")
     if data["step"].size:
         mean, std = data["return_mean"][-1], data["return_std"][-1]
-        say(f"final evaluation  return {mean:,.1f} ± {std:,.1f} at step {int(data['step'][-1]):,}")
+        say(f"{which + ' evaluation':16}  return {mean:,.1f} ± {std:,.1f} at step {int(data['step'][-1]):,}")
     if picture:
         say(f"learning curve    {picture}")
     say(f"next              gemrl evaluate {folder} --video film.mp4")

@@ -51,7 +51,7 @@ def brute(planner: Planner, data: Trajectories) -> tuple[np.ndarray, np.ndarray]
                 value = own[h]
             else:
                 other = rollouts(reward, discount, last, q_next[1 - k], t, planner.rollout_cap)
-                if isinstance(planner, TwinReleased) and len(own) < planner.depth:
+                if isinstance(planner, TwinReleased) and len(own) < planner.depth and last[t + len(own) - 1]:
                     end = rollouts(reward, discount, last, np.zeros(len(reward)), t, planner.depth)[-1]
                     own, other = [*own, end], [*other, end]
                 h = first_best(own)
@@ -169,6 +169,8 @@ def test_a_time_limit_is_not_a_death() -> None:
     q_next = np.full((2, 4), -50.0)
     np.testing.assert_allclose(Twin(10)(reward, discount, last, q_next)[0], [-51, -51, -51, -51])
     np.testing.assert_allclose(TwinReleased(10)(reward, discount, last, q_next)[0], [-4, -3, -2, -1])
+    running = np.zeros(4, bool)
+    np.testing.assert_allclose(TwinReleased(10)(reward, discount, running, q_next)[0], [-51, -51, -51, -51])
 
 
 def test_theorem_1_single_overestimates_and_twin_does_not() -> None:
