@@ -186,8 +186,8 @@ class Twin(Planner):
 class TwinReleased(Planner):
     """Twin back-propagation as the authors' released code computes it.
 
-    Two things differ from `Twin`. Where a time limit cut a trajectory, "the rewards so far and nothing after" is one more candidate,
-    one step longer than the longest rollout. And the return is at least the estimate's own one-step target.
+    Two things differ from `Twin`. Where a time limit cut a trajectory, "the rewards so far and nothing after" is one more
+    candidate, one step longer than the longest rollout. And the return is at least the estimate's own one-step target.
     """
 
     depth: int = 5
