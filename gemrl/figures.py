@@ -57,4 +57,4 @@ def _shade_warm_up(axes: Any, run: dict[str, Any]) -> None:
     steps = np.clip(run.get("recipe", {}).get("learning_starts", 0), 0, run.get("steps", 0))
     if steps:
         axes.axvspan(0, steps, color=GREY, alpha=0.1, linewidth=0)
-        axes.text(steps / 2, 0.02, "warm-up", transform=axes.get_xaxis_transform(), ha="center", fontsize=8, color=GREY)
+        axes.text(steps / 2, 0.5, "warm-up", transform=axes.get_xaxis_transform(), ha="center", fontsize=8, color=GREY)
