@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")  # tests compile more than they compute
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # tests compile more than they compute
 
 
 @pytest.hookimpl(wrapper=True)

@@ -202,7 +202,10 @@ def test_tensorboard_logs(tmp_path: Path) -> None:
 
 def test_an_interrupt_saves_the_model_and_exits_with_130(tmp_path: Path) -> None:
     folder = tmp_path / "run"
-    words = [sys.executable, "-m", "gemrl", "train", "Pendulum-v1", "--run", str(folder), *SMALL_WORDS]
+    # A shell that starts this in the background has its children ignore the signal, so it is set as a terminal has it.
+    code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    code += "from gemrl.cli import main; sys.exit(main(sys.argv[1:]))"
+    words = [sys.executable, "-c", code, "train", "Pendulum-v1", "--run", str(folder), *SMALL_WORDS]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not re.search(r"\n200,", _text(folder / "evaluations.csv")):

@@ -26,6 +26,9 @@ torch = pytest.importorskip("torch")
 
 D, A = 3, 2
 
+step_once = jax.jit(gradient_step, static_argnums=0)
+batch_of = jax.jit(draw_batch, static_argnums=0)
+
 
 DETERMINISTIC = [name for name, recipe in RECIPES.items() if isinstance(recipe, Recipe)]
 
@@ -80,7 +83,7 @@ def torch_arrays(tree: Any, name: str) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("name", [name for name in DETERMINISTIC if not name.startswith(("ladder", "gem-n", "gem-l", "gem-o"))])
+@pytest.mark.parametrize("name", ["gem", "gem-paper", "gem-released", "td3", "ddpg", "td3-sil", "redq", "optimality-tightening"])
 def test_gradient_steps_equal_pytorch(name: str) -> None:
     """Two updates (the second one moves the policy) against autograd and Adam of PyTorch, on the same minibatches."""
     recipe = small(name)
@@ -99,7 +102,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
 
     for step in (1, 2):
         key = jax.random.key(step)
-        batch = jax.tree.map(lambda x: torch.tensor(np.array(x)), draw_batch(recipe, learner, memory, key))
+        batch = jax.tree.map(lambda x: torch.tensor(np.array(x)), batch_of(recipe, learner, memory, key))
         loss = torch.zeros(())
         for number in range(recipe.n_pairs * recipe.n_critics):
             pair = number // recipe.n_critics
@@ -125,7 +128,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         if isinstance(recipe.targets, Fresh) and step % recipe.target_update_interval == 0:
             for key_, target in targets.items():
                 target.mul_(1 - recipe.tau).add_(recipe.tau * critics[key_].detach())
-        learner, losses = gradient_step(recipe, memory, learner, key)
+        learner, losses = step_once(recipe, memory, learner, key)
         np.testing.assert_allclose(losses[0], loss.detach(), rtol=1e-4)
     np.testing.assert_allclose(losses[1], objective.detach(), rtol=1e-4, atol=1e-5)
     ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")

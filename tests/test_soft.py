@@ -22,6 +22,7 @@ from tests.test_continuous import A, D, forward, random_memory, torch_arrays
 torch = pytest.importorskip("torch")
 
 RECIPE = SoftRecipe(net_arch=(16, 16), batch_size=32)
+step_once = jax.jit(gradient_step, static_argnums=0)
 
 
 def squashed(actor: dict[str, Any], state: Any, noise: Any) -> tuple[Any, Any]:
@@ -72,7 +73,7 @@ def test_gradient_steps_equal_pytorch() -> None:
         temperature_adam.step()
         for name, array in targets.items():
             array.mul_(1 - RECIPE.tau).add_(RECIPE.tau * critics[name].detach())
-        learner, losses = gradient_step(RECIPE, memory, learner, key)
+        learner, losses = step_once(RECIPE, memory, learner, key)
         np.testing.assert_allclose(losses[0], critic_loss.detach(), rtol=1e-4)
         np.testing.assert_allclose(losses[1], actor_loss.detach(), rtol=1e-3, atol=1e-5)
     ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")
