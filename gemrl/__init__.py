@@ -17,12 +17,14 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from gemrl.callbacks import Callback
     from gemrl.errors import GemrlError
-    from gemrl.models import DDPG, GEM, REDQ, SAC, TD3, Model
+    from gemrl.model import Model
+    from gemrl.models import DDPG, GEM, REDQ, SAC, TD3
     from gemrl.recipes import RECIPES, Recipe, difference
     from gemrl.runs import load
 
 _HOMES = {
-    **dict.fromkeys(("DDPG", "GEM", "REDQ", "SAC", "TD3", "Model"), "models"),
+    **dict.fromkeys(("DDPG", "GEM", "REDQ", "SAC", "TD3"), "models"),
+    "Model": "model",
     "Callback": "callbacks",
     "load": "runs",
     "RECIPES": "recipes",

@@ -9,7 +9,7 @@ from gemrl.errors import BadValue
 from gemrl.training import Moment
 
 if TYPE_CHECKING:
-    from gemrl.models import Model
+    from gemrl.model import Model
 
 
 class Callback:

@@ -20,7 +20,7 @@ from gemrl.training import Moment
 if TYPE_CHECKING:
     import os
 
-    from gemrl.models import Model
+    from gemrl.model import Model
 
 EVALUATION_COLUMNS = ("step", "return_mean", "return_std", "length_mean", "estimation_error")
 

@@ -17,7 +17,7 @@ from gemrl.errors import MissingExtra
 from gemrl.recipes import AnyRecipe, Recipe
 
 if TYPE_CHECKING:
-    from gemrl.models import Model
+    from gemrl.model import Model
 
 
 def train_run(options: argparse.Namespace, chosen: AnyRecipe, folder: Path) -> int:

@@ -15,7 +15,7 @@ from gemrl.evaluation import EPISODE_CAP
 from gemrl.seeding import derived_seed
 
 if TYPE_CHECKING:
-    from gemrl.models import Model
+    from gemrl.model import Model
 
 OFFSCREEN = "off-screen drawing failed ({}): install Debian's libegl1, or set MUJOCO_GL to what this machine has"
 

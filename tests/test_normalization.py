@@ -9,7 +9,8 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from gemrl.models import MODELS, Model
+from gemrl.model import Model
+from gemrl.models import MODELS
 from gemrl.normalization import CLIP, Normalizer
 from tests import probes
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemrl.models import MODELS, Model
+from gemrl.model import Model
+from gemrl.models import MODELS
 from gemrl.recipes import RECIPES
 from tests import probes
 
