@@ -76,7 +76,8 @@ def table(seeds: int) -> str:
                 means.append(np.mean(finals) if finals else np.nan)
                 each = ", ".join(f"{final:,.0f}" for final in finals)
                 cells.append(f"{means[-1]:,.0f} ({each})" if finals else "not yet run")
-            lines.append(f"| {env} | {algo} | {' | '.join(cells)} | {means[0] / means[1]:.2f} |")
+            ratio = "" if np.isnan(means).any() else f"{means[0] / means[1]:.2f}"
+            lines.append(f"| {env} | {algo} | {' | '.join(cells)} | {ratio} |")
     return "\n".join(lines)
 
 
