@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -32,14 +33,14 @@ def finished(folder: Path) -> bool:
 
 
 def _run(folder: Path, words: list[str]) -> None:
-    for file in folder.glob("*"):
-        file.unlink()
-    folder.mkdir(parents=True, exist_ok=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
     print("start", folder, flush=True)
     with (folder / "log").open("w") as log:
         code = subprocess.run(words, env=os.environ | ONE_THREAD, stdout=log, stderr=subprocess.STDOUT, check=False).returncode
     for name in ("model.safetensors", "model.json", "learning_curve.png"):
         (folder / name).unlink(missing_ok=True)
+    shutil.rmtree(folder / "checkpoints", ignore_errors=True)
     if code == 0:
         (folder / "log").unlink()
         (folder / "done").touch()

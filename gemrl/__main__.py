@@ -1,8 +1,17 @@
-"""python -m gemrl."""
+"""The command `gemrl`, which is python -m gemrl too."""
 
 import sys
 
-from gemrl.cli import main
+from gemrl.threads import settle
+
+
+def script() -> None:
+    """The entry point of the installed command."""
+    settle(sys.argv[1:])
+    from gemrl.cli import main
+
+    sys.exit(main())
+
 
 if __name__ == "__main__":
-    sys.exit(main())
+    script()

@@ -6,6 +6,7 @@ import numbers
 from typing import TYPE_CHECKING, Any
 
 from gemrl.errors import BadValue
+from gemrl.progress import Progress
 from gemrl.training import Moment
 
 if TYPE_CHECKING:
@@ -91,6 +92,17 @@ class Logger:
     def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
         """Notes a value; only the last one is kept."""
         self.record(key, value)
+
+    def tell(self, progress: Progress, moment: Moment, interval: int | None, verbose: int) -> None:
+        """Every `interval` episodes and at evaluations: writes how training goes, and prints it if verbose."""
+        before = progress.episodes
+        progress.note(moment)
+        if moment.evaluation or (interval and progress.episodes // interval > before // interval):
+            for name, value in progress.line(moment.step, moment.evaluation).items():
+                self.record(name, value)
+            if verbose:
+                print(", ".join(f"{name} {value:,.6g}" for name, value in self.name_to_value.items()))
+            self.dump(moment.step)
 
     def dump(self, step: int = 0) -> None:
         """Writes what was noted to TensorBoard, if it is in use, and forgets it."""

@@ -33,18 +33,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command(options)
     except GemrlError as error:
         print(f"gemrl: {' '.join(str(error).split())}", file=sys.stderr)
-        return WRONG_USE
+        return error.exit_code
     except KeyboardInterrupt:
         print("gemrl: interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-
-
-def script() -> None:
-    """The entry point of the installed command."""
-    sys.exit(main())
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -57,7 +52,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_evaluate, _add_algos):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_algos):
         add(commands)
     if not words:
         parser.print_help()
@@ -108,9 +103,35 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
         "--eval-every", type=_count, default=10_000, metavar="N", help="steps between evaluations (default: 10,000)"
     )
     train.add_argument("--eval-episodes", type=_count, default=10, metavar="K", help="episodes of an evaluation (default: 10)")
+    train.add_argument("--n-envs", type=_count, default=1, metavar="N", help="environments stepped together (default: 1)")
+    train.add_argument(
+        "--checkpoint-every", type=_count, metavar="N", help="steps between checkpoints (default: about one a minute)"
+    )
+    train.add_argument("--threads", type=_count, metavar="N", help="threads to compute on (default: one per core)")
+    _add_env_timeout(train)
     train.add_argument("--tensorboard", action="store_true", help="write TensorBoard logs into the run's folder too")
     _add_device(train)
     train.set_defaults(command=_train)
+
+
+def _add_resume(commands: Subcommands[_Parser]) -> None:
+    resume = commands.add_parser(
+        "resume",
+        help="go on with a run that was stopped or killed",
+        description="Go on with a run from its last checkpoint, to the same bits as if it had never stopped.",
+        allow_abbrev=False,
+    )
+    resume.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
+    resume.add_argument("--steps", type=_count, metavar="N", help="train for more steps than the run was made for")
+    resume.add_argument("--other-versions", action="store_true", help="go on although versions differ: other bits may come out")
+    _add_env_timeout(resume)
+    resume.set_defaults(command=_resume)
+
+
+def _add_env_timeout(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--env-timeout", type=_count, default=600, metavar="S", help="seconds an environment may take to answer (default: 600)"
+    )
 
 
 def _add_evaluate(commands: Subcommands[_Parser]) -> None:
@@ -177,8 +198,14 @@ def _train(options: argparse.Namespace) -> int:
     return train_run(options, chosen, folder)
 
 
+def _resume(options: argparse.Namespace) -> int:
+    from gemrl.session import resume_run
+
+    return resume_run(options)
+
+
 def _evaluate(options: argparse.Namespace) -> int:
-    from gemrl.session import evaluate_run
+    from gemrl.scoring import evaluate_run
 
     return evaluate_run(options)
 

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from gemrl.errors import EnvironmentFault, GemrlError, MissingExtra, UnsupportedSpace, unknown
-from gemrl.seeding import derived_seed
+from gemrl.errors import CannotMake, EnvironmentFault, GemrlError, MissingExtra, UnsupportedSpace, unknown
+from gemrl.watchdog import answering
 
 EXTRAS = {"mujoco": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d", "ale_py": "atari", "imageio": "mujoco"}
 """Which extra of gemrl brings a module that an environment lacks."""
@@ -61,12 +61,12 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
         raise _missing(env_id, str(error)) from None
     except (gym.error.UnregisteredEnv, gym.error.Error) as error:
         if env_id.rpartition(":")[2] in gym.registry:
-            raise EnvironmentFault(f"cannot make {env_id}: {_first_line(error)}") from None
+            raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
         raise unknown("environment", env_id, gym.registry, "; any registered gymnasium id or package.module:Env-v0") from None
     except GemrlError:
         raise
     except Exception as error:
-        raise EnvironmentFault(f"cannot make {env_id}: {_first_line(error)}") from None
+        raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
 
 
 @contextmanager
@@ -97,15 +97,15 @@ def _import(module: str) -> None:
         missing = (error.name or "").split(".")[0]
         if missing in EXTRAS:
             raise MissingExtra(f"{missing} is not installed: pip install 'gemrl[{EXTRAS[missing]}]'") from None
-        raise EnvironmentFault(f"cannot import {module!r}: {_first_line(error)}") from None
+        raise CannotMake(f"cannot import {module!r}: {_first_line(error)}") from None
     except Exception as error:
-        raise EnvironmentFault(f"importing {module!r} failed: {_first_line(error)}") from None
+        raise CannotMake(f"importing {module!r} failed: {_first_line(error)}") from None
 
 
 def _missing(env_id: str, message: str) -> GemrlError:
     name = next((extra for word, extra in EXTRAS.items() if word in message), None)
     if name is None:
-        return EnvironmentFault(f"cannot make {env_id}: {_first_line(message)}")
+        return CannotMake(f"cannot make {env_id}: {_first_line(message)}")
     return MissingExtra(f"{env_id} needs what is not installed: pip install 'gemrl[{name}]'")
 
 
@@ -158,47 +158,6 @@ class Scaling:
         return np.clip(scaled, self.action_space.low, self.action_space.high)  # rounding may step out of the bounds
 
 
-class Task:
-    """One environment to train in, as a batch of one; every episode is reset with a seed of its own."""
-
-    lanes = 1
-
-    def __init__(self, env: gym.Env, seed: int, lane: int = 0) -> None:
-        self.env, self.seed = env, seed
-        self._stream = f"training episode of lane {lane}" if lane else "training episode"
-        self.scaling = Scaling(env.observation_space, env.action_space)
-        self.episodes = 0
-        self._steps = 0
-        self._total, self._length = 0.0, 0
-
-    def reset(self) -> np.ndarray:
-        """Begins a new episode; its first observation [1, D]."""
-        self._total, self._length = 0.0, 0
-        seed = derived_seed(self.seed, self._stream, self.episodes)
-        self.episodes += 1
-        return checked_reset(self.env, seed, self.scaling, "reset")[None]
-
-    def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
-        """One step, and the beginning of a new episode if this one ended."""
-        self._steps += 1
-        outcome = checked_step(self.env, action[0], self.scaling, f"step {self._steps}")
-        after = outcome.observation[None]
-        transition = Transition(
-            observation,
-            action,
-            np.array([outcome.reward], np.float32),
-            np.array([outcome.terminated]),
-            np.array([outcome.truncated]),
-            after,
-            np.ones(1, bool),
-        )
-        self._total, self._length = self._total + outcome.reward, self._length + 1
-        if not (outcome.terminated or outcome.truncated):
-            return Step(transition, after, [], [outcome.info])
-        ended = Episode(self._total, self._length)
-        return Step(transition, self.reset(), [ended], [outcome.info])
-
-
 class Outcome(NamedTuple):
     """What one environment answers to one action, checked."""
 
@@ -212,7 +171,8 @@ class Outcome(NamedTuple):
 def checked_reset(env: gym.Env, seed: int, scaling: Scaling, where: str) -> np.ndarray:
     """The first observation of a new episode [D]."""
     try:
-        observation, _ = env.reset(seed=seed)
+        with answering(where):
+            observation, _ = env.reset(seed=seed)
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
     return checked(scaling, observation, where)
@@ -221,7 +181,8 @@ def checked_reset(env: gym.Env, seed: int, scaling: Scaling, where: str) -> np.n
 def checked_step(env: gym.Env, action: np.ndarray, scaling: Scaling, where: str) -> Outcome:
     """Takes an action in [-1, 1]; whatever the environment does wrong is told with its place."""
     try:
-        observation, reward, terminated, truncated, info = env.step(scaling.unscaled(action))
+        with answering(where):
+            observation, reward, terminated, truncated, info = env.step(scaling.unscaled(action))
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
     try:

@@ -11,6 +11,9 @@ from collections.abc import Iterable
 class GemrlError(Exception):
     """Base of every error that gemrl raises on purpose."""
 
+    exit_code = 2
+    """What the command line ends with: 2 if it was asked for the wrong thing, 1 if something failed."""
+
 
 class BadValue(GemrlError, ValueError):
     """A value that is out of range, of the wrong type, or not a literal."""
@@ -29,15 +32,31 @@ class MissingExtra(GemrlError, ImportError):
 
 
 class EnvironmentFault(GemrlError, RuntimeError):
-    """An environment that could not be made, raised, or returned something unusable."""
+    """An environment that raised, or returned something unusable."""
+
+    exit_code = 1
+
+
+class CannotMake(EnvironmentFault):
+    """An environment that could not be made."""
+
+    exit_code = 2
 
 
 class RunFolderError(GemrlError):
     """A folder that is not a run, or already holds one."""
 
 
+class RunBroken(GemrlError):
+    """A run that had to end early: its folder cannot be written to, or none of its checkpoints can be read."""
+
+    exit_code = 1
+
+
 class ModelFileError(GemrlError):
     """A saved model that is missing, damaged, or of another kind."""
+
+    exit_code = 1
 
 
 class DeviceError(GemrlError):

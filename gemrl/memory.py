@@ -7,6 +7,7 @@ pure and run on the device; callers donate the memory, so that it is updated in 
 
 from __future__ import annotations
 
+import os
 from typing import NamedTuple
 
 import equinox as eqx
@@ -14,8 +15,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.environments import Transition
+from gemrl.errors import BadValue, ModelFileError
 from gemrl.planning import Array, Planner
+from gemrl.snapshot import Snapshot, fitting
 
 
 class Rows(NamedTuple):
@@ -55,16 +57,37 @@ class Memory(eqx.Module):
     @staticmethod
     def empty(lanes: int, capacity: int, observation: int, action: int, pairs: int) -> Memory:
         """A memory of `capacity` rows per lane."""
-        zeros = np.zeros(lanes, np.int32)
-        values = np.zeros((pairs, lanes, capacity), np.float32)
-        rows = empty_rows(lanes, capacity, observation, action)
-        memory = Memory(rows, values, np.full_like(values, np.nan), zeros, zeros, zeros)
-        return jax.tree.map(jnp.array, memory)
+        _check_room(lanes * capacity * row_bytes(observation, action, pairs))
+        return jax.tree.map(jnp.array, _empty(lanes, capacity, observation, action, pairs))
 
     @property
     def capacity(self) -> int:
         """Rows per lane."""
         return self.rows.reward.shape[1]
+
+    def snapshot(self) -> Snapshot:
+        """Its filled rows, without a copy where the device is the host."""
+        filled = int(self.size.max())  # rows beyond were never written: a ring that wrapped is full
+        columns = self.rows._asdict() | {"q_next": self.q_next, "planned": self.planned}
+        arrays = {name: _filled(name, np.asarray(column), filled) for name, column in columns.items()}
+        counts = {name: np.asarray(getattr(self, name)) for name in _COUNTS}
+        return Snapshot({"filled": filled}, arrays | counts)
+
+    @staticmethod
+    def restored(saved: Snapshot, lanes: int, capacity: int, observation: int, action: int, pairs: int) -> Memory:
+        """The memory of this shape whose snapshot was taken."""
+        _check_room(lanes * capacity * row_bytes(observation, action, pairs))
+        filled, memory = saved.facts["filled"], _empty(lanes, capacity, observation, action, pairs)
+        if not isinstance(filled, int) or not 0 <= filled <= capacity:
+            raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
+        columns = memory.rows._asdict() | {"q_next": memory.q_next, "planned": memory.planned}
+        counts = {name: getattr(memory, name) for name in _COUNTS}
+        wanted = {name: _filled(name, column, filled) for name, column in columns.items()}
+        for name, array in fitting(saved.arrays, wanted | counts).items():
+            if name in counts and not ((array >= 0) & (array <= capacity)).all():
+                raise ModelFileError(f"array {name} counts beyond a memory of {capacity} rows")
+            (wanted | counts)[name][...] = array
+        return jax.tree.map(jnp.array, memory)
 
     def __len__(self) -> int:
         """Rows filled, over all lanes."""
@@ -101,6 +124,35 @@ class Memory(eqx.Module):
             inputs = (rows[name][..., :planned] for name in ("reward", "discount", "last", "q_next"))
             lengths[:, :planned] = planner.chosen(*inputs)
         return lengths
+
+
+_COUNTS = ("head", "size", "unplanned")
+
+
+def _empty(lanes: int, capacity: int, observation: int, action: int, pairs: int) -> Memory:
+    """A memory on the host, each array its own."""
+    values = np.zeros((pairs, lanes, capacity), np.float32)
+    counts = (np.zeros(lanes, np.int32) for _ in _COUNTS)
+    return Memory(empty_rows(lanes, capacity, observation, action), values, np.full_like(values, np.nan), *counts)
+
+
+def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
+    """The filled rows of a column, as a view."""
+    return column[:, :, :filled] if name in ("q_next", "planned") else column[:, :filled]
+
+
+def row_bytes(observation: int, action: int, pairs: int) -> int:
+    """Bytes of one row: two observations, action, reward, discount, last, and two values of each pair."""
+    return 4 * (2 * observation + action + 2 + 2 * pairs) + 1
+
+
+def _check_room(needed: int) -> None:
+    """Raises if the machine could never hold so much."""
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > available:
+        raise BadValue(
+            f"the memory would take {needed / 1e9:,.1f} GB and this machine has {available / 1e9:,.1f}: set a smaller buffer_size"
+        )
 
 
 def insert(memory: Memory, new: Rows, count: Array) -> Memory:
@@ -179,34 +231,3 @@ def stretch(memory: Memory, place: Place, steps: int) -> Stretch:
     newest = place.offset[..., None] + ahead >= (memory.size - 1)[lane]
     rows = memory.rows
     return Stretch(rows.reward[lane, position], rows.discount[lane, position], rows.last[lane, position] | newest, position)
-
-
-class Staging:
-    """Rows on the host that wait for their way to the device, so that a step costs no device call."""
-
-    def __init__(self, lanes: int, rows: int, observation: int, action: int) -> None:
-        self._shape = (lanes, rows, observation, action)
-        self._lanes = np.arange(lanes)
-        self.rows, self.count = empty_rows(*self._shape), np.zeros(lanes, np.int32)
-
-    @property
-    def full(self) -> bool:
-        """Whether another step might not fit."""
-        return bool(self.count.max() == self._shape[1])
-
-    def add(self, step: Transition, gamma: float) -> None:
-        """Appends one step of every lane; a lane that only reset its environment keeps its count, so its row is void."""
-        at = self._lanes, self.count
-        self.rows.observation[at] = step.observation
-        self.rows.action[at] = step.action
-        self.rows.reward[at] = step.reward
-        self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
-        self.rows.last[at] = step.terminated | step.truncated
-        self.rows.next_observation[at] = step.next_observation
-        self.count = self.count + step.stored
-
-    def take(self) -> tuple[Rows, np.ndarray]:
-        """All rows and how many of each lane count; the staging is empty after that."""
-        taken = self.rows, self.count
-        self.rows, self.count = empty_rows(*self._shape), np.zeros_like(self.count)
-        return taken

@@ -7,10 +7,9 @@ import secrets
 import sys
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NoReturn, Self
 
 import gymnasium as gym
-import jax
 import numpy as np
 
 import gemrl
@@ -18,27 +17,20 @@ from gemrl import saving
 from gemrl.agents import continuous, soft
 from gemrl.agents.host import Family, OffPolicyAgent
 from gemrl.callbacks import AnyCallback, Logger, Watchers
-from gemrl.environments import EnvironmentMaker, Scaling, Task, make
-from gemrl.errors import BadValue, DeviceError, GemrlError, ModelFileError, check_number
-from gemrl.evaluation import Evaluator
+from gemrl.device import find_device
+from gemrl.environments import EnvironmentMaker, Scaling, make
+from gemrl.errors import BadValue, GemrlError, ModelFileError, check_number
 from gemrl.memory import Memory
 from gemrl.progress import Progress
 from gemrl.recipes import AnyRecipe, Recipe, SoftRecipe, recipe
 from gemrl.seeding import stream
-from gemrl.training import Moment, Schedule, train
+from gemrl.snapshot import Snapshot
+from gemrl.task import Task
+from gemrl.training import Moment, Schedule, scheduled, train
 from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, name_of
+from gemrl.watchdog import Interrupts
 
 FAMILIES: dict[type[AnyRecipe], Family] = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
-
-
-def find_device(name: str) -> jax.Device:
-    """The JAX device of that name: auto, cpu or gpu."""
-    if name not in ("auto", "cpu", "gpu", "cuda"):
-        raise BadValue(f"device must be auto, cpu or gpu, not {name!r}")
-    try:
-        return jax.devices(None if name == "auto" else name)[0]
-    except RuntimeError:
-        raise DeviceError(f"JAX finds no {name} here; the README says how to install its GPU build") from None
 
 
 class Model:
@@ -83,7 +75,14 @@ class Model:
         return model
 
     def _setup(
-        self, chosen: AnyRecipe, env: Any, seed: int | None, device: str, verbose: int = 0, log: str | None = None
+        self,
+        chosen: AnyRecipe,
+        env: Any,
+        seed: int | None,
+        device: str,
+        verbose: int = 0,
+        log: str | None = None,
+        lanes: int = 1,
     ) -> None:
         self.recipe = chosen
         self.seed = secrets.randbits(31) if seed is None else seed
@@ -94,13 +93,14 @@ class Model:
         self.logger = Logger(_tensorboard(log) if log else None)
         self._task: AnyTask | None = None if isinstance(env, Scaling) else as_task(env, self.seed)
         self._scaling: Scaling = env if self._task is None else self._task.scaling
+        self._saved: Snapshot | None = None
         self._predictions = stream(self.seed, "predictions")
         self.agent = OffPolicyAgent(
             FAMILIES[type(chosen)],
             chosen,
             self._scaling.observation_size,
             self._scaling.action_size,
-            lanes=self._task.lanes if self._task else 1,
+            lanes=self._task.lanes if self._task else lanes,
             seed=self.seed,
             device=self.device,
         )
@@ -160,15 +160,29 @@ class Model:
             raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
         self._task = task
 
-    def train(self, steps: int, schedule: Schedule | None = None) -> Iterator[Moment]:
-        """Trains until `num_timesteps` is `steps` and yields what happens, step by step."""
-        if self._task is None:
-            raise GemrlError("this model has no environment: load it with one, as in load(path, env=...), or call set_env(env)")
-        if len(self.memory):
+    def train(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Iterator[Moment]:
+        """Trains until `num_timesteps` is `steps` and yields what happens, step by step.
+
+        It begins a new episode, unless it is given the `observation` [E, D] of a running one (see `replay`).
+        """
+        task = self._own_task()
+        if observation is None and len(self.memory):
             self.agent.abandon()
-        for moment in train(self.agent, self._task, steps, start=self.num_timesteps, schedule=schedule):
+        for moment in train(self.agent, task, steps, start=self.num_timesteps, schedule=schedule, observation=observation):
             self.num_timesteps = moment.step
             yield moment
+
+    def replay(self) -> np.ndarray | None:
+        """Plays the episodes again that ran when this model was saved with its memory; the observations to go on from [E, D].
+
+        None if there was none, or if the environment, given the same seed and actions, answered differently.
+        """
+        return self._own_task().replay(self._saved.part("task")) if self._saved else None
+
+    def _own_task(self) -> AnyTask:
+        if self._task is None:
+            raise GemrlError("this model has no environment: load it with one, as in load(path, env=...), or call set_env(env)")
+        return self._task
 
     def learn(
         self,
@@ -191,7 +205,7 @@ class Model:
         self.num_timesteps = 0 if reset_num_timesteps else self.num_timesteps
         steps = self.num_timesteps + total_timesteps
         watchers = Watchers(self, callback, steps)
-        schedule = None if eval_env is None else self._schedule(eval_env, eval_every, eval_episodes)
+        schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
         moments = self.train(steps, schedule)
         if progress_bar:
             from gemrl.console import with_progress
@@ -199,34 +213,18 @@ class Model:
             moments = with_progress(moments, steps, self.algo)
         progress = Progress(self.recipe)
         watchers.start()
-        for moment in moments:
-            self._log(progress, moment, log_interval)
-            if not watchers.go_on(moment):
-                break
+        with Interrupts(_interrupt) as interrupts:
+            for moment in moments:
+                self.logger.tell(progress, moment, log_interval, self.verbose)
+                if not watchers.go_on(moment):
+                    break
+                if interrupts.asked:  # only here, where learner and memory are whole
+                    _interrupt()
         watchers.end()
         self.logger.close()
         if schedule:
             schedule.evaluator.close()
         return self
-
-    def _schedule(self, env: str | EnvironmentMaker, every: int, episodes: int) -> Schedule:
-        check_number("eval_every", every, 1, whole=True)
-        check_number("eval_episodes", episodes, 1, whole=True)
-        if not (isinstance(env, str) or callable(env)):
-            raise BadValue(f"eval_env must be an id or a function that makes an environment, not {type(env).__name__}")
-        maker = partial(make, env) if isinstance(env, str) else env
-        return Schedule(Evaluator(maker, episodes=episodes, seed=self.seed), every)
-
-    def _log(self, progress: Progress, moment: Moment, interval: int | None) -> None:
-        """Every `interval` episodes and at evaluations: tells the logger how training goes, and prints it if verbose."""
-        before = progress.episodes
-        progress.note(moment)
-        if moment.evaluation or (interval and progress.episodes // interval > before // interval):
-            for name, value in progress.line(moment.step, moment.evaluation).items():
-                self.logger.record(name, value)
-            if self.verbose:
-                print(", ".join(f"{name} {value:,.6g}" for name, value in self.logger.name_to_value.items()))
-            self.logger.dump(moment.step)
 
     def predict(
         self,
@@ -247,37 +245,68 @@ class Model:
         action = self._scaling.unscaled(unit)
         return (action if given.ndim > len(shape) else action[0]), state
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the policy and all that learns to `path`.safetensors and `path`.json."""
+    def save(self, path: str | os.PathLike[str], *, memory: bool = False) -> None:
+        """Writes the policy and all that learns to `path`.safetensors and `path`.json.
+
+        With `memory`, all else that decides its future too, so that learning goes on after `load` as if it had not stopped.
+        """
         header = {
             "gemrl": gemrl.__version__,
             "algo": self.algo,
             "recipe": self.recipe.as_dict(),
             "seed": self.seed,
             "num_timesteps": self.num_timesteps,
+            "n_envs": self.agent.lanes,
             "observation_space": saving.space_to_dict(self.observation_space),
             "action_space": saving.space_to_dict(self.action_space),
         }
-        saving.save_model(path, self.agent.learner, header)
+        files = saving.ModelFiles(path)
+        files.write(self.agent.learner, header, self._snapshot() if memory else None)
+
+    def _snapshot(self) -> Snapshot:
+        own = {"predictions": self._predictions.bit_generator.state}
+        return Snapshot.of(model=Snapshot(own, {}), task=self._own_task().snapshot(), learning=self.agent.snapshot())
+
+    def _recall(self, saved: Snapshot) -> None:
+        self._predictions.bit_generator.state = saved.part("model").facts["predictions"]
+        self.agent.recall(saved.part("learning"))
+        if self._task:
+            self._task.recall(saved.part("task"))
+        self._saved = saved
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Self:
         """The model that `save` wrote, with an environment to go on in, if one is given."""
-        header = saving.load_header(path)
+        files = saving.ModelFiles(path)
+        header = files.read_header()
         if header.get("algo") != cls.algo:
             raise ModelFileError(f"{path} holds {header.get('algo')!r}, not {cls.algo!r}: gemrl.load(path) loads any model")
         try:
-            chosen = type(recipe(cls.algo)).from_dict(header["recipe"])
-            seed, steps = int(header["seed"]), int(header["num_timesteps"])
-            scaling = Scaling(*(saving.space_from_dict(header[name]) for name in ("observation_space", "action_space")))
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelFileError(f"the JSON of {path} is damaged: {error}") from None
-        task_env = scaling if env is None else made(env)
-        model = cls.from_recipe(chosen, task_env, seed=seed, device=device)
+            return cls._from_files(files, header, env, device)
+        except saving.DAMAGED as error:
+            if isinstance(error, GemrlError):
+                raise
+            raise ModelFileError(f"{files.header} is damaged: {type(error).__name__}: {error}") from None
+
+    @classmethod
+    def _from_files(cls, files: saving.ModelFiles, header: dict[str, Any], env: Any, device: str) -> Self:
+        chosen = type(recipe(cls.algo)).from_dict(header["recipe"])
+        scaling = Scaling(*(saving.space_from_dict(header[name]) for name in ("observation_space", "action_space")))
+        files.check_size(chosen, scaling.observation_size)
+        lanes = int(header["n_envs"])
+        model = cls.__new__(cls)
+        model._setup(chosen, scaling if env is None else made(env, lanes), int(header["seed"]), device, lanes=lanes)
         _check_same_spaces(model._scaling, scaling)
-        model.agent.restore(saving.load_arrays(path, model.agent.learner))
-        model.num_timesteps = steps
+        model.agent.restore(files.read_learner(header, model.agent.learner))
+        model.num_timesteps = int(header["num_timesteps"])
+        saved = files.read_memory(header)
+        if saved:
+            model._recall(saved)
         return model
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _check_same_spaces(environment: Scaling, model: Scaling) -> None:

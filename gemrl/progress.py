@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from time import monotonic
+from typing import Any
 
 import numpy as np
 
@@ -40,6 +41,23 @@ class Progress:
         self._losses: dict[str, float] = {}
         self._rounds = 0
         self.episodes = 0
+
+    def facts(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {
+            "elapsed": monotonic() - self._started,
+            "finished": [list(episode) for episode in self._finished],
+            "losses": self._losses,
+            "rounds": self._rounds,
+            "episodes": self.episodes,
+        }
+
+    def recall(self, facts: dict[str, Any]) -> None:
+        """Goes on from what `facts` told."""
+        self._started = monotonic() - float(facts["elapsed"])
+        self._finished.extend(Episode(float(total), int(length)) for total, length in facts["finished"])
+        self._losses = {str(name): float(loss) for name, loss in facts["losses"].items()}
+        self._rounds, self.episodes = int(facts["rounds"]), int(facts["episodes"])
 
     def note(self, moment: Moment) -> None:
         """Takes note of a moment."""

@@ -6,13 +6,16 @@ import csv
 import importlib.metadata
 import json
 import platform
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import NoneType
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
 import gemrl
 from gemrl.errors import ModelFileError, RunFolderError, unknown
+from gemrl.files import write_bytes, write_json
 from gemrl.progress import PROGRESS_COLUMNS, Progress
 from gemrl.recipes import AnyRecipe
 from gemrl.training import Moment
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from gemrl.model import Model
 
 EVALUATION_COLUMNS = ("step", "return_mean", "return_std", "length_mean", "estimation_error")
+
+LOGS = ("evaluations.csv", "progress.csv")
+"""The files a Recorder writes."""
 
 VERSIONED = ("jax", "jaxlib", "numpy", "gymnasium", "mujoco", "optax", "equinox")
 
@@ -41,16 +47,16 @@ def versions() -> dict[str, str]:
 def check_free(folder: Path) -> None:
     """Raises if the folder holds a run."""
     if (folder / "run.json").exists():
+        steps = describe(folder).get("steps")
+        if isinstance(steps, int) and not finished(folder, steps):
+            raise RunFolderError(f"{folder} holds a run that is not finished; go on with: gemrl resume {folder}")
         raise RunFolderError(f"{folder} already holds a run; choose another folder with --run, or remove it")
 
 
 def create(folder: Path, description: dict[str, Any]) -> None:
-    """Makes the folder of a new run and writes its run.json."""
-    from gemrl.saving import write_json
-
+    """Writes the run.json of a new run."""
     check_free(folder)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / "run.json", description)
     except OSError as error:
         raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
@@ -71,17 +77,52 @@ def describe(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return description
 
 
+CHOICES = ("algo", "env", "seed", "steps", "eval_every", "eval_episodes", "n_envs", "checkpoint_every", "tensorboard", "device")
+"""Options of `gemrl train` that a run keeps."""
+
+
+def check_resumable(folder: Path, description: dict[str, Any], *, other_versions: bool) -> None:
+    """Raises if the description of a run lacks what going on needs, or was made with other versions."""
+    kinds: dict[str, Any] = {"steps": int, "eval_every": int, "eval_episodes": int, "n_envs": int, "tensorboard": bool}
+    kinds |= {"recipe": dict, "versions": dict, "device": str, "checkpoint_every": (int, NoneType)}
+    wrong = [name for name, kind in kinds.items() if not isinstance(description.get(name, ...), kind)]
+    if wrong:
+        raise RunFolderError(f"{folder}/run.json cannot be resumed: its {wrong[0]} is missing or of another kind")
+    before, now = description["versions"], versions()
+    names = [name for name in ("gemrl", *VERSIONED) if before.get(name) != now.get(name)]
+    changed = [f"{name} {before.get(name)} (now {now.get(name)})" for name in names]
+    if changed and not other_versions:
+        raise RunFolderError(f"{folder} was made with {', '.join(changed)}; --other-versions goes on, but not to the same bits")
+
+
+def extend(folder: Path, steps: int) -> dict[str, Any]:
+    """Makes the run's folder one of a run of more steps."""
+    description = describe(folder) | {"steps": steps}
+    write_json(folder / "run.json", description)
+    return description
+
+
+def finished(folder: Path, steps: int) -> bool:
+    """Whether a run of so many steps came to its end and left its model."""
+    from gemrl.saving import ModelFiles
+
+    try:
+        return bool(ModelFiles(folder / "model").read_header().get("num_timesteps", 0) >= steps)
+    except ModelFileError:
+        return False
+
+
 def load(path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Model:
     """The trained model in a run's folder, or the saved model of any algorithm at `path`."""
     from gemrl.models import MODELS
-    from gemrl.saving import load_header
+    from gemrl.saving import ModelFiles
 
     if Path(path).is_dir():
         describe(path)
         path = Path(path) / "model"
         if not path.with_suffix(".json").exists():
             raise RunFolderError(f"{path.parent} holds no trained model: its run did not get to save one")
-    algo = load_header(path).get("algo")
+    algo = ModelFiles(path).read_header().get("algo")
     if not isinstance(algo, str):
         raise ModelFileError(f"the JSON of {path} is damaged: it names no algorithm")
     if algo not in MODELS:
@@ -101,28 +142,55 @@ class Recorder:
 
     def __init__(self, folder: Path, recipe: AnyRecipe, *, every: int = 1000) -> None:
         self._progress, self._every, self._next = Progress(recipe), every, every
-        self._files = [(folder / name).open("w", newline="") for name in ("evaluations.csv", "progress.csv")]
-        self._evaluations = csv.writer(self._files[0], lineterminator="\n")
-        self._lines = csv.DictWriter(self._files[1], PROGRESS_COLUMNS, lineterminator="\n", restval="")
-        self._evaluations.writerow(EVALUATION_COLUMNS)
-        self._lines.writeheader()
+        self._paths = [folder / name for name in LOGS]
+        self._files: list[IO[str]] = []
+
+    def start(self) -> None:
+        """Begins both files."""
+        self._open("w")
+        csv.writer(self._files[0], lineterminator="\n").writerow(EVALUATION_COLUMNS)
+        csv.writer(self._files[1], lineterminator="\n").writerow(PROGRESS_COLUMNS)
+
+    def resume(self, facts: dict[str, Any], texts: Mapping[str, str]) -> None:
+        """Goes on behind the lines that were there when `facts` was told; later ones are dropped."""
+        for path in self._paths:
+            write_bytes(path, texts[path.name].encode())
+        self._next = int(facts["next"])
+        self._progress.recall(facts["progress"])
+        self._open("a")
+
+    def facts(self) -> dict[str, Any]:
+        """What `resume` needs beside the lines, as JSON values."""
+        return {"next": self._next, "progress": self._progress.facts()}
+
+    def texts(self) -> dict[str, str]:
+        """The lines so far, by file."""
+        self._flush()
+        return {path.name: path.read_text() for path in self._paths}
 
     def __call__(self, moment: Moment) -> dict[str, float] | None:
         """Takes note of a moment; the line it wrote to progress.csv, if it did."""
         self._progress.note(moment)
+        evaluations, lines = self._files
         if moment.evaluation:
             numbers = (getattr(moment.evaluation, name) for name in EVALUATION_COLUMNS[1:])
-            self._evaluations.writerow([moment.step, *(repr(number) for number in numbers)])
+            csv.writer(evaluations, lineterminator="\n").writerow([moment.step, *(repr(number) for number in numbers)])
         elif moment.step < self._next:
             return None
         self._next = moment.step - moment.step % self._every + self._every
         line = self._progress.line(moment.step, moment.evaluation)
-        self._lines.writerow(line)
-        for file in self._files:
-            file.flush()
+        csv.DictWriter(lines, PROGRESS_COLUMNS, lineterminator="\n", restval="").writerow(line)
+        self._flush()
         return line
 
     def close(self) -> None:
         """Closes both files."""
         for file in self._files:
             file.close()
+
+    def _open(self, mode: str) -> None:
+        self._files = [path.open(mode, newline="") for path in self._paths]
+
+    def _flush(self) -> None:
+        for file in self._files:
+            file.flush()

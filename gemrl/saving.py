@@ -2,75 +2,77 @@
 
 from __future__ import annotations
 
-import json
 import os
-import tempfile
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 import jax
 import numpy as np
-from safetensors import SafetensorError
-from safetensors.numpy import load, save
 
-from gemrl.errors import ModelFileError
+from gemrl.errors import BadValue, ModelFileError
+from gemrl.files import read_arrays, read_sealed, write_arrays, write_sealed
+from gemrl.recipes import AnyRecipe, Recipe
+from gemrl.snapshot import Snapshot, fitting
 
-FORMAT = 1
-"""Version of the files' layout."""
+FORMAT = 2
+"""Version of the files' layout. 1 had no checksums and no memory, and was never released."""
 
 ENDINGS = {".safetensors", ".json", ".zip"}
 """Stripped from a path; .zip is what Stable-Baselines3's callbacks add."""
 
-
-def stem(path: str | os.PathLike[str]) -> Path:
-    """The path of a model without the ending of either file."""
-    path = Path(path)
-    return path.with_suffix("") if path.suffix in ENDINGS else path
+DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+"""What values of the wrong kind, where JSON was expected to hold others, may raise."""
 
 
-def save_model(path: str | os.PathLike[str], learner: Any, header: dict[str, Any]) -> None:
-    """Writes `path`.safetensors and `path`.json, each complete or not at all."""
-    base = stem(path)
-    base.parent.mkdir(parents=True, exist_ok=True)
-    write_bytes(base.with_name(base.name + ".safetensors"), save(named_arrays(learner)))
-    write_json(base.with_name(base.name + ".json"), {"format": FORMAT, **header})
+class ModelFiles:
+    """The files of one model: `path`.json, `path`.safetensors and, if its memory was saved, `path`.memory.safetensors."""
 
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        path = Path(path)
+        self.stem = path.with_suffix("") if path.suffix in ENDINGS else path
+        self.header = self.stem.with_name(self.stem.name + ".json")
+        self.learner = self.stem.with_name(self.stem.name + ".safetensors")
+        self.memory = self.stem.with_name(self.stem.name + ".memory.safetensors")
 
-def load_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The JSON of a saved model."""
-    base = stem(path)
-    file = base.with_name(base.name + ".json")
-    try:
-        header = json.loads(file.read_text())
-    except OSError as error:
-        raise ModelFileError(f"no model at {base}: {error.strerror or error}") from None
-    except ValueError:
-        raise ModelFileError(f"{file} is damaged: not JSON") from None
-    if not isinstance(header, dict) or header.get("format") != FORMAT:
-        raise ModelFileError(f"{file} is not a model of format {FORMAT}")
-    return header
+    def write(self, learner: Any, header: dict[str, Any], memory: Snapshot | None = None) -> None:
+        """Writes all files; the header last, since it holds the checksums of the others."""
+        self.stem.parent.mkdir(parents=True, exist_ok=True)
+        digests: dict[str, str | None] = {"learner": write_arrays(self.learner, named_arrays(learner)), "memory": None}
+        if memory:
+            digests["memory"] = write_arrays(self.memory, memory.arrays)
+        facts = memory.facts if memory else {}
+        write_sealed(self.header, {"format": FORMAT, **header, "sha256": digests, "state": facts})
 
+    def read_header(self) -> dict[str, Any]:
+        """The JSON."""
+        if not self.header.exists():
+            raise ModelFileError(f"no model at {self.stem}: there is no {self.header.name}")
+        return read_sealed(self.header, FORMAT)
 
-def load_arrays(path: str | os.PathLike[str], template: Any) -> Any:
-    """`template` with every array replaced by the saved one of its name; names, shapes and types must agree."""
-    base = stem(path)
-    file = base.with_name(base.name + ".safetensors")
-    try:
-        arrays = load(file.read_bytes())
-    except OSError as error:
-        raise ModelFileError(f"cannot read {file}: {error.strerror or error}") from None
-    except (SafetensorError, ValueError) as error:
-        raise ModelFileError(f"{file} is damaged: {error}") from None
-    expected = named_arrays(template)
-    for name in expected.keys() | arrays.keys():
-        if name not in arrays or name not in expected:
-            raise ModelFileError(f"{file} does not fit its recipe: array {name} is {'absent' if name in expected else 'unknown'}")
-        if arrays[name].shape != expected[name].shape or arrays[name].dtype != expected[name].dtype:
-            raise ModelFileError(f"{file} does not fit its recipe: array {name} has shape {arrays[name].shape}")
-    leaves, structure = jax.tree.flatten(template)
-    fresh = [_like(leaf, arrays[name]) for leaf, name in zip(leaves, expected, strict=True)]
-    return jax.tree.unflatten(structure, fresh)
+    def check_size(self, recipe: AnyRecipe, observation: int) -> None:
+        """Raises, before any network is made, if the recipe's networks are larger than the file that should hold them."""
+        widths = (observation, *recipe.net_arch)
+        critics = recipe.n_critics * (recipe.n_pairs if isinstance(recipe, Recipe) else 1)
+        least = 4 * critics * sum(first * second for first, second in pairwise(widths))
+        if self.learner.exists() and self.learner.stat().st_size < least:
+            raise ModelFileError(f"{self.learner} does not fit its recipe: it is too small")
+
+    def read_learner(self, header: dict[str, Any], template: Any) -> Any:
+        """`template` with every array replaced by the saved one of its name; names, shapes and types must agree."""
+        arrays = read_arrays(self.learner, header["sha256"]["learner"])
+        try:
+            arrays = fitting(arrays, named_arrays(template))
+        except ModelFileError as error:
+            raise ModelFileError(f"{self.learner} does not fit its recipe: {error}") from None
+        leaves, structure = jax.tree.flatten(template)
+        return jax.tree.unflatten(structure, [_like(leaf, array) for leaf, array in zip(leaves, arrays.values(), strict=True)])
+
+    def read_memory(self, header: dict[str, Any]) -> Snapshot | None:
+        """What was saved beside the learner, if it was."""
+        digest = header["sha256"]["memory"]
+        return None if digest is None else Snapshot(header["state"], read_arrays(self.memory, digest))
 
 
 def named_arrays(tree: Any) -> dict[str, np.ndarray]:
@@ -91,26 +93,6 @@ def _is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
 
 
-def write_bytes(path: Path, data: bytes) -> None:
-    """Replaces a file atomically."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
-
-
-def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Replaces a JSON file atomically."""
-    write_bytes(path, (json.dumps(content, indent=2) + "\n").encode())
-
-
 def space_to_dict(space: gym.spaces.Box) -> dict[str, Any]:
     """A Box as JSON values; bounds as strings, which keep infinities."""
     low, high = ([str(bound) for bound in np.ravel(side).tolist()] for side in (space.low, space.high))
@@ -120,8 +102,10 @@ def space_to_dict(space: gym.spaces.Box) -> dict[str, Any]:
 def space_from_dict(values: Any) -> gym.spaces.Box:
     """The Box that `space_to_dict` wrote."""
     try:
-        shape, dtype = tuple(int(n) for n in values["shape"]), np.dtype(values["dtype"])
+        shape, dtype = tuple(int(n) for n in values["shape"]), np.dtype(str(values["dtype"]))
+        if dtype.kind not in "fiu":
+            raise BadValue(f"type {dtype}")
         low, high = (np.array([float(x) for x in values[side]]).reshape(shape).astype(dtype) for side in ("low", "high"))
         return gym.spaces.Box(low, high, shape, dtype.type)
-    except (KeyError, TypeError, ValueError, AssertionError) as error:
+    except (*DAMAGED, AssertionError) as error:
         raise ModelFileError(f"a space in the model's JSON is damaged: {error}") from None

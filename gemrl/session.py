@@ -1,9 +1,11 @@
-"""What `gemrl train` and `gemrl evaluate` do once their arguments are known to be good."""
+"""What `gemrl train` and `gemrl resume` do once their arguments are known to be good: both go on from the last checkpoint."""
 
 from __future__ import annotations
 
 import argparse
-from contextlib import nullcontext
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,10 +15,16 @@ from rich.console import Console
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED
 from gemrl.environments import check_spaces, make
-from gemrl.errors import MissingExtra
-from gemrl.recipes import AnyRecipe, Recipe
+from gemrl.errors import GemrlError, MissingExtra, RunBroken, RunFolderError
+from gemrl.locking import alone
+from gemrl.recipes import AnyRecipe, Recipe, recipe
+from gemrl.threads import thread_count
+from gemrl.watchdog import Interrupts, end_now, limit_answers
 
 if TYPE_CHECKING:
+    import numpy as np
+
+    from gemrl.checkpoint import Checkpoint
     from gemrl.model import Model
 
 
@@ -25,62 +33,152 @@ def train_run(options: argparse.Namespace, chosen: AnyRecipe, folder: Path) -> i
     runs.check_free(folder)
     env = make(options.env)
     check_spaces(env.observation_space, env.action_space)
-    console = Console()
-    with console.status("starting JAX") if console.is_terminal else nullcontext():
-        from gemrl.models import MODELS
-
-        model = MODELS[options.algo].from_recipe(chosen, env, seed=options.seed, device=options.device)
-    description = {
-        "algo": options.algo,
-        "env": options.env,
-        "seed": options.seed,
-        "steps": options.steps,
-        "eval_every": options.eval_every,
-        "eval_episodes": options.eval_episodes,
+    env.close()
+    if options.tensorboard:
+        _writer()
+    description = {name: getattr(options, name) for name in runs.CHOICES} | {
         "recipe": chosen.as_dict(),
-        "device": str(model.device),
+        "threads": thread_count(),
+        "xla_flags": os.environ.get("XLA_FLAGS", ""),
         "versions": runs.versions(),
     }
-    board = tensorboard(folder / "tensorboard") if options.tensorboard else None
-    runs.create(folder, description)
-    depth = f", depth {chosen.planner.rollout_cap}" if isinstance(chosen, Recipe) else ""
-    say = partial(console.print, highlight=False, soft_wrap=True)
-    say(f"{options.algo} on {options.env}, seed {options.seed}, {options.steps:,} steps{depth}")
-    try:
-        finished = _train_loop(options, model, folder, board)
-    finally:  # whatever ends a run, what it has learnt is kept
-        model.save(folder / "model")
-    _closing_words(folder, say, "final" if finished else "last")
-    return DONE if finished else INTERRUPTED
+    with alone(folder):
+        runs.create(folder, description)
+        return _Session(folder, description, options.env_timeout).go()
 
 
-def _train_loop(options: argparse.Namespace, model: Model, folder: Path, board: Any) -> bool:
-    """Trains, shows and records; False if interrupted."""
-    from gemrl.console import with_progress
-    from gemrl.evaluation import Evaluator
-    from gemrl.training import Schedule
-
-    evaluator = Evaluator(partial(make, options.env), episodes=options.eval_episodes, seed=options.seed)
-    recorder = runs.Recorder(folder, model.recipe)
-    moments = model.train(options.steps, Schedule(evaluator, options.eval_every))
-    try:
-        for moment in with_progress(moments, options.steps, options.algo):
-            line = recorder(moment)
-            if board and line:
-                for name, value in line.items():
-                    board.add_scalar(name, value, moment.step)
-    except KeyboardInterrupt:
-        print(f"interrupted at step {model.num_timesteps:,}; saving the model")
-        return False
-    finally:
-        recorder.close()
-        evaluator.close()
-        if board:
-            board.close()
-    return True
+def resume_run(options: argparse.Namespace) -> int:
+    """Goes on with a run, or says that it is finished."""
+    folder = options.run
+    description = runs.describe(folder)
+    runs.check_resumable(folder, description, other_versions=options.other_versions)
+    make(description["env"]).close()
+    with alone(folder):
+        if options.steps:
+            if options.steps < description["steps"]:
+                raise RunFolderError(f"{folder} was made for {description['steps']:,} steps already")
+            description = runs.extend(folder, options.steps)
+        if runs.finished(folder, description["steps"]):
+            print(f"{folder} is finished: {description['steps']:,} steps; --steps N goes beyond")
+            return DONE
+        return _Session(folder, description, options.env_timeout).go()
 
 
-def _closing_words(folder: Path, say: Any, which: str) -> None:
+class _Session:
+    """One sitting of a run, from its last checkpoint, if it has one, to its end or to an interrupt."""
+
+    def __init__(self, folder: Path, run: dict[str, Any], env_timeout: float) -> None:
+        self._folder, self._run = folder, run
+        self._console = Console()
+        self._say = partial(self._console.print, highlight=False, soft_wrap=True, markup=False)
+        limit_answers(env_timeout)
+
+    def go(self) -> int:
+        """Trains; the exit code."""
+        from gemrl import checkpoint
+
+        folder = self._folder
+        checkpoint.clean(folder)
+        with self._console.status("starting JAX") if self._console.is_terminal else nullcontext():
+            found = checkpoint.newest(folder, self._load, self._say)
+            model = found[1] if found else self._new_model()
+        self._say(self._first_line(model.recipe))
+        with self._told_of_disk():
+            try:
+                finished = self._train(model, found[0] if found else None)
+            finally:  # whatever ends a run, what it has learnt can be looked at
+                model.save(folder / "model")
+        _closing_words(folder, self._say, finished)
+        return DONE if finished else INTERRUPTED
+
+    def _first_line(self, chosen: AnyRecipe) -> str:
+        run = self._run
+        depth = f", depth {chosen.planner.rollout_cap}" if isinstance(chosen, Recipe) else ""
+        envs = f" x {run['n_envs']}" if run["n_envs"] > 1 else ""
+        return f"{run['algo']} on {run['env']}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
+
+    def _new_model(self) -> Model:
+        from gemrl.model import made
+        from gemrl.models import MODELS
+
+        run, env = self._run, made(self._run["env"], self._run["n_envs"])
+        return MODELS[run["algo"]].from_recipe(self._recipe(), env, seed=run["seed"], device=run["device"])
+
+    def _recipe(self) -> AnyRecipe:
+        return type(recipe(self._run["algo"])).from_dict(self._run["recipe"])
+
+    def _load(self, found: Checkpoint) -> Model:
+        """The model of a checkpoint, if it is this run's."""
+        model = runs.load(found.model, self._run["env"], device=self._run["device"])
+        if (model.algo, model.recipe, model.seed) != (self._run["algo"], self._recipe(), self._run["seed"]):
+            raise RunFolderError(f"{found.folder} is a checkpoint of another run: recipe or seed differ from run.json")
+        if found.facts.get("env") != self._run["env"]:
+            raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {found.facts.get('env')}")
+        return model
+
+    def _train(self, model: Model, found: Checkpoint | None) -> bool:
+        """Trains, shows, records and writes checkpoints; False if interrupted."""
+        from gemrl import checkpoint
+        from gemrl.console import with_progress
+        from gemrl.training import scheduled
+
+        run = self._run
+        recorder = runs.Recorder(self._folder, model.recipe)
+        observation = self._go_on(model, recorder, found)
+        schedule = scheduled(run["env"], run["eval_every"], run["eval_episodes"], run["seed"])
+        board = tensorboard(self._folder / "tensorboard", model.num_timesteps) if run["tensorboard"] else None
+        clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
+        write = partial(self._write, model, recorder)
+        insisted = partial(end_now, f"stopped at once; {self._folder} keeps its last checkpoint", INTERRUPTED)
+        with Interrupts(insisted) as interrupts:
+            try:
+                for moment in with_progress(model.train(run["steps"], schedule, observation), run["steps"], run["algo"]):
+                    line = recorder(moment)
+                    for name, value in (line or {}).items():
+                        if board:
+                            board.add_scalar(name, value, moment.step)
+                    if moment.taken and (interrupts.asked or moment.step >= run["steps"] or clock.due(moment.step)):
+                        clock.time(write, moment.step)
+                    if interrupts.asked:
+                        self._say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {self._folder}")
+                        return False
+            finally:
+                recorder.close()
+                schedule.evaluator.close()
+                if board:
+                    board.close()
+        return True
+
+    def _go_on(self, model: Model, recorder: runs.Recorder, found: Checkpoint | None) -> np.ndarray | None:
+        """Takes up logs and the running episode; the observation to act on, or None for a new episode."""
+        if found is None:
+            recorder.start()
+            return None
+        recorder.resume(found.facts["recorder"], found.texts)
+        with self._console.status("playing the running episode again") if self._console.is_terminal else nullcontext():
+            observation = model.replay()
+        self._say(f"resumed at step {model.num_timesteps:,}")
+        if observation is None:
+            self._say("the environment did not repeat its episode from the same seed and actions, so a new one begins here")
+        return observation
+
+    def _write(self, model: Model, recorder: runs.Recorder) -> None:
+        from gemrl import checkpoint
+
+        checkpoint.write(self._folder, model, {"env": self._run["env"], "recorder": recorder.facts()}, recorder.texts())
+
+    @contextmanager
+    def _told_of_disk(self) -> Iterator[None]:
+        """Turns what the disk refuses into one line."""
+        try:
+            yield
+        except OSError as error:
+            if isinstance(error, GemrlError):
+                raise
+            raise RunBroken(f"cannot write to {self._folder}: {error.strerror or error}; its last checkpoint is kept") from None
+
+
+def _closing_words(folder: Path, say: Any, finished: bool) -> None:
     from gemrl.figures import learning_curve
 
     picture = learning_curve(folder)
@@ -88,48 +186,21 @@ def _closing_words(folder: Path, say: Any, which: str) -> None:
     say(f"run folder        {folder}")
     if data["step"].size:
         mean, std = data["return_mean"][-1], data["return_std"][-1]
-        say(f"{which + ' evaluation':16}  return {mean:,.1f} ± {std:,.1f} at step {int(data['step'][-1]):,}")
+        which = "final evaluation" if finished else "last evaluation"
+        say(f"{which:16}  return {mean:,.1f} ± {std:,.1f} at step {int(data['step'][-1]):,}")
     if picture:
         say(f"learning curve    {picture}")
-    say(f"next              gemrl evaluate {folder} --video film.mp4")
+    say(f"next              gemrl evaluate {folder} --video film.mp4" if finished else f"next              gemrl resume {folder}")
 
 
-def tensorboard(folder: str | Path) -> Any:
-    """A writer of TensorBoard's files."""
+def tensorboard(folder: str | Path, step: int = 0) -> Any:
+    """A writer of TensorBoard's files that takes back what was written beyond `step`."""
+    return _writer()(str(folder), purge_step=step + 1 if step else None)
+
+
+def _writer() -> Any:
     try:
         from tensorboardX import SummaryWriter
     except ImportError:
         raise MissingExtra("TensorBoard logs need what is not installed: pip install 'gemrl[tensorboard]'") from None
-    return SummaryWriter(str(folder))
-
-
-def evaluate_run(options: argparse.Namespace) -> int:
-    """Scores a run's model, films it or shows it."""
-    run = runs.describe(options.run)
-    if options.video or options.render:
-        from gemrl.video import check_film, check_mode, check_screen
-
-        if options.video:
-            check_film(options.video, run["env"])
-        if options.render:
-            check_screen()
-            check_mode(run["env"], "human")
-    make(run["env"]).close()
-    from gemrl.console import evaluation_line
-    from gemrl.evaluation import Evaluator
-
-    model = runs.load(options.run, device=options.device)
-    if options.video or options.render:
-        from gemrl.video import film, watch
-
-        if options.video:
-            frames = film(model, run["env"], run["seed"], options.video)
-            print(f"filmed {frames} frames into {options.video}")
-        if options.render:
-            watch(model, run["env"], run["seed"])
-    evaluator = Evaluator(partial(make, run["env"]), episodes=options.episodes, seed=run["seed"])
-    result = evaluator(model.agent)
-    evaluator.close()
-    print(f"{run['algo']} on {run['env']}, seed {run['seed']}, {options.episodes} episodes")
-    print(evaluation_line(model.num_timesteps, result))
-    return DONE
+    return SummaryWriter

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
 
 from gemrl.agents import Agent
-from gemrl.environments import Step
+from gemrl.environments import EnvironmentMaker, Step, make
+from gemrl.errors import BadValue, check_number
 from gemrl.evaluation import Evaluation, Evaluator
 from gemrl.vector import AnyTask
 
@@ -33,9 +37,28 @@ class Schedule:
     every: int = 10_000
 
 
-def train(agent: Agent, task: AnyTask, steps: int, *, start: int = 0, schedule: Schedule | None = None) -> Iterator[Moment]:
-    """Trains from step `start` to step `steps`; yields what happens."""
-    observation = task.reset()
+def scheduled(env: str | EnvironmentMaker, every: int, episodes: int, seed: int) -> Schedule:
+    """Evaluations on environments of that id, or that a function makes."""
+    check_number("eval_every", every, 1, whole=True)
+    check_number("eval_episodes", episodes, 1, whole=True)
+    if not (isinstance(env, str) or callable(env)):
+        raise BadValue(f"eval_env must be an id or a function that makes an environment, not {type(env).__name__}")
+    maker = partial(make, env) if isinstance(env, str) else env
+    return Schedule(Evaluator(maker, episodes=episodes, seed=seed), every)
+
+
+def train(
+    agent: Agent,
+    task: AnyTask,
+    steps: int,
+    *,
+    start: int = 0,
+    schedule: Schedule | None = None,
+    observation: np.ndarray | None = None,
+) -> Iterator[Moment]:
+    """Trains from step `start` to step `steps`; yields what happens. An `observation` goes on in a running episode."""
+    if observation is None:
+        observation = task.reset()
     compiled = False
     step = start
     while step < steps:

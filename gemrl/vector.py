@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gemrl.environments import Episode, Scaling, Step, Task, Transition, checked_batch
+from gemrl.environments import Episode, Scaling, Step, Transition, checked_batch
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.seeding import derived_seed
+from gemrl.snapshot import Snapshot
+from gemrl.task import Task
+from gemrl.watchdog import answering
 
 
 class Tasks:
@@ -35,11 +39,27 @@ class Tasks:
             [info for one in each for info in one.infos],
         )
 
+    def snapshot(self) -> Snapshot:
+        """Those of all environments."""
+        return Snapshot.of(**{str(lane): task.snapshot() for lane, task in enumerate(self._tasks)})
+
+    def recall(self, saved: Snapshot) -> None:
+        """Goes on with the episodes after those of a snapshot."""
+        for lane, task in enumerate(self._tasks):
+            task.recall(saved.part(str(lane)))
+
+    def replay(self, saved: Snapshot) -> np.ndarray | None:
+        """Plays all running episodes again; the observations to act on [E, D], or None if one came out otherwise."""
+        again = [task.replay(saved.part(str(lane))) for lane, task in enumerate(self._tasks)]
+        same = [observation for observation in again if observation is not None]
+        return np.concatenate(same) if len(same) == self.lanes else None
+
 
 def _asked(where: str, method: Callable[..., Any], *words: Any) -> Any:
     """What a method of an environment answers; what it raises is told with its place."""
     try:
-        return method(*words)
+        with answering(where):
+            return method(*words)
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {error}") from error
 
@@ -59,8 +79,27 @@ class _Scores:
         return ended
 
 
-class VectorTask:
-    """A gymnasium VectorEnv. It is seeded once, at its first reset, and then draws the episodes' seeds itself."""
+class _Unrepeatable:
+    """What is left of an environment that draws its episodes' seeds itself: how often we have reset it."""
+
+    resets = 0
+
+    def snapshot(self) -> Snapshot:
+        """The number of resets."""
+        return Snapshot({"resets": self.resets}, {})
+
+    def recall(self, saved: Snapshot) -> None:
+        """The next reset is seeded as it would have been."""
+        self.resets = int(saved.facts["resets"])
+
+    def replay(self, saved: Snapshot) -> np.ndarray | None:
+        """Nothing: its running episodes cannot be played again."""
+        self.recall(saved)
+        return None
+
+
+class VectorTask(_Unrepeatable):
+    """A gymnasium VectorEnv. It is seeded whenever we reset it, and draws the seeds of later episodes itself."""
 
     def __init__(self, env: VectorEnv, seed: int) -> None:
         self.env, self.lanes = env, env.num_envs
@@ -69,15 +108,17 @@ class VectorTask:
             self._mode = AutoresetMode(env.metadata.get("autoreset_mode"))
         except ValueError as error:
             raise BadValue(f"the vector environment's metadata must name its autoreset_mode: {error}") from None
-        self._seed: int | None = derived_seed(seed, "training episode")
+        self._seed = seed
         self._scores = _Scores(self.lanes)
         self._steps = 0
         self._done = np.zeros(self.lanes, bool)
 
     def reset(self) -> np.ndarray:
         """Begins new episodes; their first observations [E, D]."""
-        observation, _ = self.env.reset(seed=self._seed)
-        self._seed, self._scores, self._done = None, _Scores(self.lanes), np.zeros(self.lanes, bool)
+        seed = derived_seed(self._seed, "training episode", self.resets)
+        observation, _ = _asked("reset", partial(self.env.reset, seed=seed))
+        self.resets += 1
+        self._scores, self._done = _Scores(self.lanes), np.zeros(self.lanes, bool)
         return checked_batch(self.scaling, observation, "reset")
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
@@ -97,27 +138,29 @@ class VectorTask:
             raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
         done &= stored
         if self._mode == AutoresetMode.DISABLED and done.any():
-            reset, _ = self.env.reset(options={"reset_mask": done})
+            reset, _ = _asked(where, partial(self.env.reset, options={"reset_mask": done}))
             after = np.where(done[:, None], checked_batch(self.scaling, reset, where), after)
         self._done = done
         transition = Transition(observation, action, reward, terminated, truncated, reached, stored)
         return Step(transition, after, self._scores.add(reward, stored, done), [{} for _ in range(self.lanes)])
 
 
-class VecEnvTask:
+class VecEnvTask(_Unrepeatable):
     """A VecEnv of Stable-Baselines3, which resets by itself and keeps the last observation in its infos."""
 
     def __init__(self, env: Any, seed: int) -> None:
         self.env, self.lanes = env, env.num_envs
         self.scaling = Scaling(env.observation_space, env.action_space)
-        env.seed(derived_seed(seed, "training episode"))
+        self._seed = seed
         self._scores = _Scores(self.lanes)
         self._steps = 0
 
     def reset(self) -> np.ndarray:
         """Begins new episodes; their first observations [E, D]."""
         self._scores = _Scores(self.lanes)
-        return checked_batch(self.scaling, self.env.reset(), "reset")
+        self.env.seed(derived_seed(self._seed, "training episode", self.resets))
+        self.resets += 1
+        return checked_batch(self.scaling, _asked("reset", self.env.reset), "reset")
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
         """One step of each environment."""

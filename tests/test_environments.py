@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from gemrl.environments import Scaling, Task, check_spaces, make
+from gemrl.environments import Scaling, check_spaces, make
 from gemrl.errors import EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
 from gemrl.models import GEM
+from gemrl.task import Task
 from tests import probes
 from tests.conftest import SMALL
 

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, Staging, cut, draw, empty_rows, insert, plan, stretch
+from gemrl.memory import Memory, Rows, cut, draw, empty_rows, insert, plan, stretch
 from gemrl.planning import NStep, Twin
+from gemrl.staging import Staging
 
 
 def block(start: int, count: int, ends: tuple[int, ...] = (), lanes: int = 1) -> Rows:

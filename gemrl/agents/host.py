@@ -9,11 +9,13 @@ import jax
 import numpy as np
 
 from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, Staging, cut
+from gemrl.memory import Memory, Rows, cut
 from gemrl.normalization import normalized
 from gemrl.planning import Array
 from gemrl.recipes import AnyRecipe
 from gemrl.seeding import stream
+from gemrl.snapshot import Snapshot
+from gemrl.staging import Staging
 
 STAGED_ROWS = 128
 """Rows of a lane that wait on the host at most."""
@@ -138,8 +140,22 @@ class OffPolicyAgent:
         self.learner = jax.device_put(learner, self._device)
         self._policy = self._host_policy()
 
+    def snapshot(self) -> Snapshot:
+        """All that decides its future beside the learner. Nothing is moved: rows that wait on the host stay there."""
+        facts = {"noise": self._noise.bit_generator.state, "updated": self._updated}
+        return Snapshot.of(agent=Snapshot(facts, {}), memory=self._rows().snapshot(), staging=self._staging.snapshot())
+
+    def recall(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""
+        facts = saved.part("agent").facts
+        self._noise.bit_generator.state = facts["noise"]
+        self._updated = None if facts["updated"] is None else int(facts["updated"])
+        self._staging.restore(saved.part("staging"))
+        self._ring = jax.device_put(Memory.restored(saved.part("memory"), *self._memory_shape), self._device)
+
     def _flush(self) -> None:
         self.learner, self._ring = self._family.remember(self.learner, self._rows(), *self._staging.take())
+        self._policy = self._host_policy()  # the normaliser has seen more: who goes on from a snapshot would act on that too
 
     def _host_policy(self) -> Any:
         # A copy, because the next round overwrites the arrays it is given.

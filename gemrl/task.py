@@ -1,0 +1,119 @@
+"""One environment to train in, whose episodes are seeded one by one, so that a running one can be played again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.wrappers.utils import RunningMeanStd
+
+from gemrl.environments import Episode, Scaling, Step, Transition, checked_reset, checked_step
+from gemrl.errors import EnvironmentFault
+from gemrl.seeding import derived_seed
+from gemrl.snapshot import Snapshot, fit
+
+
+class Task:
+    """One environment to train in, as a batch of one; every episode is reset with a seed of its own."""
+
+    lanes = 1
+
+    def __init__(self, env: gym.Env, seed: int, lane: int = 0) -> None:
+        self.env, self.seed = env, seed
+        self._stream = f"training episode of lane {lane}" if lane else "training episode"
+        self.scaling = Scaling(env.observation_space, env.action_space)
+        self.episodes = 0
+        self._steps = 0
+        self._total = 0.0
+        self._actions: list[np.ndarray] = []  # of the running episode
+        self._before = _statistics(env)  # of wrappers, when the running episode began
+        self._observation = np.zeros(self.scaling.observation_size, np.float32)
+
+    def reset(self) -> np.ndarray:
+        """Begins a new episode; its first observation [1, D]."""
+        self._total, self._actions, self._before = 0.0, [], _statistics(self.env)
+        seed = derived_seed(self.seed, self._stream, self.episodes)
+        self.episodes += 1
+        self._observation = checked_reset(self.env, seed, self.scaling, "reset")
+        return self._observation[None]
+
+    def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
+        """One step, and the beginning of a new episode if this one ended."""
+        self._steps += 1
+        outcome = checked_step(self.env, action[0], self.scaling, f"step {self._steps}")
+        self._observation = outcome.observation
+        after = outcome.observation[None]
+        transition = Transition(
+            observation,
+            action,
+            np.array([outcome.reward], np.float32),
+            np.array([outcome.terminated]),
+            np.array([outcome.truncated]),
+            after,
+            np.ones(1, bool),
+        )
+        self._total += outcome.reward
+        self._actions.append(action[0])
+        if not (outcome.terminated or outcome.truncated):
+            return Step(transition, after, [], [outcome.info])
+        ended = Episode(self._total, len(self._actions))
+        return Step(transition, self.reset(), [ended], [outcome.info])
+
+    def snapshot(self) -> Snapshot:
+        """Counters, and what it takes to play the running episode again."""
+        facts = {"episodes": self.episodes, "steps": self._steps, "total": self._total}
+        actions = np.array(self._actions, np.float32).reshape(-1, self.scaling.action_size)
+        return Snapshot(facts, {"actions": actions, "observation": self._observation, **self._before})
+
+    def recall(self, saved: Snapshot) -> None:
+        """Goes on with the episodes after those of a snapshot."""
+        self.episodes, self._steps = int(saved.facts["episodes"]), int(saved.facts["steps"])
+
+    def replay(self, saved: Snapshot) -> np.ndarray | None:
+        """Plays the running episode of a snapshot again; the observation to act on [1, D], or None if it came out otherwise."""
+        actions = saved.arrays["actions"]
+        fit("actions", actions, (len(actions), self.scaling.action_size), np.float32)
+        if saved.arrays.keys() != self.snapshot().arrays.keys():
+            return None
+        _set_statistics(self.env, saved.arrays)
+        self.recall(saved)
+        self.episodes -= 1
+        try:
+            self.reset()
+            for action in actions:
+                if self.step(self._observation[None], action[None]).ended:
+                    return None
+        except EnvironmentFault:
+            return None
+        self.recall(saved)
+        same = self._total == saved.facts["total"] and np.array_equal(self._observation, saved.arrays["observation"])
+        return self._observation[None] if same else None
+
+
+def _learnt(env: gym.Env) -> dict[str, tuple[Any, str]]:
+    """Where wrappers keep what they learn over episodes, such as the scale of observations: an owner and its attribute."""
+    places: dict[str, tuple[Any, str]] = {}
+    depth = 0
+    while isinstance(env, gym.Wrapper):
+        for name, value in sorted(vars(env).items()):
+            if isinstance(value, RunningMeanStd):
+                places |= {f"wrapper {depth}.{name}.{part}": (value, part) for part in ("mean", "var", "count")}
+            elif name == "discounted_reward":
+                places[f"wrapper {depth}.{name}"] = env, name
+        env, depth = env.env, depth + 1
+    return places
+
+
+def _statistics(env: gym.Env) -> dict[str, np.ndarray]:
+    """All of it, as arrays."""
+    return {place: np.array(getattr(owner, name)) for place, (owner, name) in _learnt(env).items()}
+
+
+def _set_statistics(env: gym.Env, arrays: Mapping[str, np.ndarray]) -> None:
+    """Puts it back."""
+    for place, (owner, name) in _learnt(env).items():
+        # A Python float stays one: numpy computes with it in the precision of whatever it meets.
+        plain = isinstance(getattr(owner, name), (int, float))
+        setattr(owner, name, arrays[place].item() if plain else arrays[place])

@@ -1,0 +1,81 @@
+"""Ending a process at once and in words: an environment that does not answer, or a person who insists."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+from time import monotonic
+from types import FrameType, TracebackType
+from typing import Any, NoReturn, Self
+
+
+def end_now(message: str, code: int) -> NoReturn:
+    """Ends the process without any cleaning up. What is on the disk is complete at any moment, so nothing is lost."""
+    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
+    os.write(2, f"{show_cursor}\ngemrl: {message}\n".encode())
+    os._exit(code)
+
+
+class _Call:
+    """The call of an environment that is going on: what it is and since when."""
+
+    def __init__(self) -> None:
+        self.where, self.since = "", float("inf")
+
+    def __call__(self, where: str) -> Self:
+        self.where = where
+        return self
+
+    def __enter__(self) -> None:
+        self.since = monotonic()
+
+    def __exit__(self, *_: object) -> None:
+        self.since = float("inf")
+
+
+answering = _Call()
+"""`with answering(where):` around every call of an environment."""
+
+
+def limit_answers(seconds: float) -> None:
+    """From now on the process ends if a call of an environment takes longer."""
+
+    def watch() -> None:
+        pause = threading.Event()
+        while not pause.wait(min(1.0, seconds / 4)):
+            if monotonic() - answering.since > seconds:
+                end_now(
+                    f"the environment did not answer at {answering.where} for {seconds:g} s (--env-timeout); "
+                    "the last checkpoint is kept",
+                    1,
+                )
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
+class Interrupts:
+    """Within it, Ctrl-C and SIGTERM only set `asked`, so that work stops between two steps; a second one calls `insisted`."""
+
+    def __init__(self, insisted: Callable[[], None]) -> None:
+        self.asked = False
+        self._insisted = insisted
+        self._before: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        if threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGINT, signal.SIGTERM):
+                if signal.getsignal(number) is not signal.SIG_IGN:
+                    self._before[number] = signal.signal(number, self._take)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _take(self, number: int, frame: FrameType | None) -> None:
+        if self.asked:
+            self._insisted()
+        self.asked = True
