@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: train test bench lint debian clean
+.PHONY: train test bench torture lint debian clean
 
 train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learning curve
 	$(BIN)/gemrl train InvertedPendulum-v5 --steps 6000 --eval-every 500 --set learning_starts=1000 \
@@ -20,6 +20,9 @@ lint: .venv/test.done
 
 bench: .venv/test.done ## Time planning, refresh, gradient steps and the round on one thread
 	taskset -c 0 $(BIN)/python benchmarks/round.py
+
+torture: .venv/test.done ## Kill runs 100 times, damage files 10,000 times, fill a disk; about half an hour
+	$(BIN)/python -m tests.torture
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

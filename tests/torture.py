@@ -11,6 +11,9 @@ import time
 from pathlib import Path
 
 from gemrl.files import TEMPORARY
+from gemrl.runs import versions
+
+ROOT = Path(__file__).parents[1]
 
 PROOFS = ("evaluations.csv", "model.json", "model.safetensors")
 """Files of a finished run that must be the same bytes; those of its last checkpoint too."""
@@ -77,3 +80,85 @@ def differences(one: Path, other: Path) -> list[str]:
     differ += [f"checkpoint {n}" for n in names if len({(folder / n).read_bytes() for folder in checkpoints}) > 1]
     leftovers = [str(file) for folder in (one, other) for file in folder.rglob(f"{TEMPORARY}*")]
     return differ + leftovers + (["step"] if checkpoints[0].name != checkpoints[1].name else [])
+
+
+KILLED = {
+    "HalfCheetah-v5": ["--steps", "2500", "--checkpoint-every", "100"],
+    "Pendulum-v1": ["--steps", "6000", "--checkpoint-every", "150"],
+}
+"""Runs that are killed, by environment."""
+
+COMMON = ["--eval-every", "500", "--eval-episodes", "1", "--threads", "1"]
+COMMON += ["--set", "learning_starts=300", "gradient_steps=20", "net_arch=(64, 64)", "buffer_size=1500"]
+
+
+def full_disk(workplace: Path) -> str:
+    """Trains on a file system of 1.2 MB until it is full, makes room, and goes on; what came of it."""
+    place = workplace / "small"
+    place.mkdir()
+    mounting = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1200k", "tmpfs", str(place)], capture_output=True, check=False)
+    if mounting.returncode:
+        return "not run: needs the right to mount a file system"
+    try:
+        words = ["Pendulum-v1", *KILLED["Pendulum-v1"], *COMMON]
+        ended = subprocess.run(
+            words_of("train", *words, "--run", str(place / "run")), capture_output=True, text=True, check=False
+        )
+        assert ended.returncode == 1, ended
+        assert "No space left on device; its last checkpoint is kept" in ended.stderr, ended
+        kept = len(list((place / "run" / "checkpoints").iterdir()))
+        assert kept, "nothing to go on from"
+        subprocess.run(["mount", "-o", "remount,size=100m", str(place)], check=True)
+        subprocess.run(words_of("resume", str(place / "run")), check=True, capture_output=True)
+        run_undisturbed(workplace / "roomy", *words)
+        assert differences(workplace / "roomy", place / "run") == []
+    finally:
+        subprocess.run(["umount", str(place)], check=True)
+    return f"ended with one line and exit code 1; with {kept} checkpoints kept, it went on to the same bytes"
+
+
+def main() -> None:
+    """Kills, damages, fills the disk; writes the outcome into docs/reliability.md."""
+    import argparse
+    import tempfile
+
+    from tests.fuzz import Fuzzer
+
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--damages", type=int, default=10_000)
+    options = parser.parse_args()
+    lines = ["| what | how often | outcome |", "|---|---|---|"]
+    with tempfile.TemporaryDirectory() as name:
+        os.chdir(name)
+        workplace = Path(name)
+        for number, (env, words) in enumerate(KILLED.items()):
+            kills, places = options.kills // len(KILLED), [workplace / f"{env}-{kind}" for kind in ("undisturbed", "killed")]
+            seconds = run_undisturbed(places[0], env, *words, *COMMON)
+            during = run_killed(places[1], kills, seconds, random.Random(number), env, *words, *COMMON)
+            differ = differences(*places)
+            outcome = "same bytes" if not differ else f"DIFFERENT: {', '.join(differ)}"
+            lines.append(f"| SIGKILL, gem on {env} | {kills}, {during} of them during a write | {outcome} |")
+            print(lines[-1], flush=True)
+        fuzzer = Fuzzer(max((places[0] / "checkpoints").iterdir()), workplace, seed=1)
+        for number in range(options.damages):
+            fuzzer.hostile() if number % 4 == 0 else fuzzer.honest()
+        outcome = f"{fuzzer.refused:,} refused by name, {fuzzer.loaded:,} harmless and loaded"
+        lines.append(f"| damaged checkpoint files | {options.damages:,} | {outcome} |")
+        lines.append(f"| full disk (tmpfs) | 1 | {full_disk(workplace)} |")
+        os.chdir(ROOT)
+    found = versions()
+    told = f"Python {found['python']}, JAX {found['jax']}, gymnasium {found['gymnasium']}, MuJoCo {found['mujoco']}"
+    replace_between(ROOT / "docs" / "reliability.md", "torture", "\n".join([*lines, "", told]))
+    print("\n".join(lines[2:]))
+
+
+def replace_between(page: Path, mark: str, text: str) -> None:
+    """Writes `text` between the page's comments <!-- mark --> and <!-- /mark -->."""
+    before, _, rest = page.read_text().partition(f"<!-- {mark} -->\n")
+    after = rest.partition(f"<!-- /{mark} -->")[2]
+    page.write_text(f"{before}<!-- {mark} -->\n{text}\n<!-- /{mark} -->{after}")
+
+
+if __name__ == "__main__":
+    main()

@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from gemrl.agents.host import Family
+from gemrl.agents.optimizers import adam, adam_start
 from gemrl.agents.values import bounds, fresh_returns, group_values, smoothing_noise
 from gemrl.memory import Memory, Rows, draw, insert, plan
 from gemrl.networks import Actor, Critics
@@ -53,23 +54,18 @@ def init_learner(recipe: Recipe, observation: int, action: int, seed: int) -> Le
         layer_norm=norm,
         action_twice=recipe.action_twice,
     )
-    start = jax.jit(_optimizer(recipe).init)
     learner = Learner(
         actor,
         critics,
         actor,
         critics,
-        start(actor),
-        start(critics),
+        adam_start(actor),
+        adam_start(critics),
         Normalizer.start(observation) if recipe.normalize_observations else None,
         np.zeros((), np.int32),
         jax.random.key(seed),
     )
     return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
-
-
-def _optimizer(recipe: Recipe) -> optax.GradientTransformation:
-    return optax.adam(recipe.learning_rate)
 
 
 def move_targets(recipe: Recipe, learner: Learner) -> Learner:
@@ -157,7 +153,7 @@ def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, observation: Arra
 def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
     """One update of the critics and, every policy_delay-th time, of the actor; with both losses (NaN if not computed)."""
     batch = draw_batch(recipe, learner, memory, key)
-    optimizer = _optimizer(recipe)
+    optimizer = adam(recipe.learning_rate)
 
     loss, gradient = jax.value_and_grad(lambda critics: critic_loss(recipe, critics, batch))(learner.critics)
     change, critic_optimizer = optimizer.update(gradient, learner.critic_optimizer)

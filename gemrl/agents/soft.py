@@ -12,6 +12,7 @@ import numpy as np
 import optax
 
 from gemrl.agents.host import Family
+from gemrl.agents.optimizers import adam, adam_start
 from gemrl.memory import Memory, Rows, draw, insert
 from gemrl.networks import MLP, Critics
 from gemrl.normalization import Normalizer, normalized, observed
@@ -70,24 +71,20 @@ def init_learner(recipe: SoftRecipe, observation: int, action: int, seed: int) -
     rng = stream(seed, "networks")
     actor = GaussianActor(MLP.init(rng, observation, recipe.net_arch, 2 * action, layer_norm=False))
     critics = Critics.init(rng, recipe.n_critics, observation, action, recipe.net_arch, layer_norm=False, action_twice=False)
-    start, temperature = jax.jit(_optimizer(recipe).init), np.zeros((), np.float32)
+    temperature = np.zeros((), np.float32)
     learner = SoftLearner(
         actor,
         critics,
         critics,
         temperature,
-        start(actor),
-        start(critics),
-        start(temperature),
+        adam_start(actor),
+        adam_start(critics),
+        adam_start(temperature),
         Normalizer.start(observation) if recipe.normalize_observations else None,
         np.zeros((), np.int32),
         jax.random.key(seed),
     )
     return jax.tree.map(jnp.array, learner)
-
-
-def _optimizer(recipe: SoftRecipe) -> optax.GradientTransformation:
-    return optax.adam(recipe.learning_rate)
 
 
 def gradient_step(
@@ -99,7 +96,7 @@ def gradient_step(
     rows = jax.tree.map(lambda column: column[place.lane, place.position], memory.rows)
     state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
     noise, next_noise = (jax.random.normal(k, rows.action.shape) for k in (now_key, next_key))
-    optimizer = _optimizer(recipe)
+    optimizer = adam(recipe.learning_rate)
     temperature = jnp.exp(learner.log_temperature)
 
     _, density = learner.actor.draw_with_density(state, noise)

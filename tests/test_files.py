@@ -1,0 +1,134 @@
+"""What is on the disk: models that load for ever, memories that go on learning, and damage that is always noticed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import gymnasium as gym
+import numpy as np
+import pytest
+from safetensors.numpy import load_file
+
+import gemrl
+from gemrl.errors import BadValue, ModelFileError
+from gemrl.files import digest_of, read_arrays, write_arrays
+from gemrl.models import GEM, SAC
+from gemrl.saving import named_arrays
+from tests.conftest import SMALL
+from tests.fuzz import Fuzzer, peak_memory
+from tests.test_resume import train
+
+FIXTURE = Path(__file__).parent / "fixtures" / "model-format-2"
+
+
+def test_a_model_of_this_format_loads_for_ever() -> None:
+    """Made once, by `GEM("Pendulum-v1", seed=0, **SMALL).learn(300)`; whatever changes, it must load and act the same."""
+    model = gemrl.load(FIXTURE, "Pendulum-v1")
+    assert (model.algo, model.num_timesteps, len(model.memory)) == ("gem", 300, 300)
+    observations = np.array([[1, 0, 0], [0, 1, 0.5], [-1, 0, -8]], np.float32)
+    expected = np.load(FIXTURE.parent / "model-format-2.actions.npy", allow_pickle=False)
+    np.testing.assert_allclose(model.predict(observations, deterministic=True)[0], expected, atol=1e-5)
+    model.learn(100, reset_num_timesteps=False)
+    assert model.num_timesteps == 400
+
+
+@pytest.mark.parametrize("kind", [GEM, SAC])
+def test_a_saved_memory_goes_on_as_if_nothing_had_been(kind: type[gemrl.Model], tmp_path: Path) -> None:
+    fields = SMALL if kind is GEM else {"net_arch": (16, 16), "learning_starts": 100, "batch_size": 16, "buffer_size": 2000}
+    model = kind("Pendulum-v1", seed=0, n_envs=2, **fields)
+    model.learn(330)
+    model.predict(np.zeros(3), deterministic=False)
+    model.save(tmp_path / "model", memory=True)
+    loaded = kind.load(tmp_path / "model", "Pendulum-v1")
+    assert loaded.n_envs == 2
+    for one in (model, loaded):
+        one.learn(200, reset_num_timesteps=False)
+    for name in ("learner", "memory"):
+        mine, theirs = (named_arrays(getattr(one.agent, name)) for one in (model, loaded))
+        for array in mine:
+            np.testing.assert_array_equal(mine[array], theirs[array], err_msg=array)
+    np.testing.assert_array_equal(model.predict(np.zeros(3))[0], loaded.predict(np.zeros(3))[0])
+
+
+def test_a_saved_memory_of_a_vector_environment(tmp_path: Path) -> None:
+    """Its next episodes are seeded as they would have been."""
+    models = []
+    for name in ("one", "two"):
+        envs = gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="sync")
+        models.append(GEM(envs, seed=0, **SMALL).learn(300))
+        if name == "two":
+            models[1].save(tmp_path / "model", memory=True)
+            models[1] = GEM.load(tmp_path / "model", gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="sync"))
+    for model in models:
+        model.learn(100, reset_num_timesteps=False)
+    for one, two in zip(*(named_arrays(model.memory).values() for model in models), strict=True):
+        np.testing.assert_array_equal(one, two)
+
+
+def test_a_memory_that_no_machine_holds_is_told() -> None:
+    with pytest.raises(BadValue, match="set a smaller buffer_size"):
+        GEM("Pendulum-v1", buffer_size=10**13).learn(1)
+
+
+def test_a_killed_worker_is_told() -> None:
+    envs = gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="async")
+    model = GEM(envs, seed=0, **SMALL).learn(50)
+    envs.processes[0].kill()  # type: ignore[attr-defined]
+    with pytest.raises(gemrl.GemrlError, match="the environment raised"):
+        model.learn(50)
+
+
+def test_arrays_are_plain_safetensors(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    whole = rng.normal(size=(3, 7, 5)).astype(np.float32)
+    arrays = {
+        "part": whole[:, :4],
+        "values": whole[:, :, 1],
+        "flags": rng.random(9) > 0.5,
+        "count": np.array(3, np.int32),
+        "none": np.zeros((0, 2), np.float64),
+    }
+    digest = write_arrays(tmp_path / "file.safetensors", arrays)
+    for found in (load_file(tmp_path / "file.safetensors"), read_arrays(tmp_path / "file.safetensors", digest)):
+        assert found.keys() == arrays.keys()
+        for name, array in arrays.items():
+            assert found[name].dtype == array.dtype
+            np.testing.assert_array_equal(found[name], array)
+    with pytest.raises(ModelFileError, match="checksum"):
+        read_arrays(tmp_path / "file.safetensors", digest[::-1])
+
+
+LARGE = """
+import resource, sys
+from pathlib import Path
+import numpy as np
+from gemrl.files import write_arrays
+arrays = {"frames": np.ones((1, 300, 1 << 20), np.uint8), "values": np.ones((2, 1, 1 << 20), np.float32)}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+write_arrays(Path(sys.argv[1]), arrays)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+def test_writing_a_large_memory_takes_no_memory(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", LARGE, str(tmp_path / "large.safetensors")]
+    grown = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+    assert (tmp_path / "large.safetensors").stat().st_size > 300 << 20
+    assert grown < 30_000  # kB, of 300 MB
+
+
+def test_two_thousand_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is refused by name or loads to the same bits; none runs code, hangs or takes gigabytes."""
+    monkeypatch.chdir(tmp_path)
+    assert train(tmp_path / "run", 300) == 0
+    fuzzer = Fuzzer(max((tmp_path / "run" / "checkpoints").iterdir()), tmp_path, seed=0)
+    before = peak_memory()
+    for _ in range(1800):
+        fuzzer.honest()
+    assert fuzzer.refused > 1500
+    for _ in range(200):
+        fuzzer.hostile()
+    assert peak_memory() - before < 1 << 30
+    assert digest_of(tmp_path / "copy" / "model.json")  # the last copy was put right again
