@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: train test bench torture lint debian clean
+.PHONY: train test bench bench-peers torture lint debian clean
 
 train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learning curve
 	$(BIN)/gemrl train InvertedPendulum-v5 --steps 6000 --eval-every 500 --set learning_starts=1000 \
@@ -19,7 +19,10 @@ lint: .venv/test.done
 	$(BIN)/mypy
 
 bench: .venv/test.done ## Time planning, refresh, gradient steps and the round on one thread
-	taskset -c 0 $(BIN)/python benchmarks/round.py
+	taskset -c 0 $(BIN)/python -m benchmarks.round
+
+bench-peers: .venv/bench.done ## Measure speed beside Stable-Baselines3 and SBX, and write docs/performance.md
+	$(BIN)/python -m benchmarks.peers
 
 torture: .venv/test.done ## Kill runs 100 times, damage files 10,000 times, fill a disk; about half an hour
 	$(BIN)/python -m tests.torture
@@ -37,6 +40,12 @@ torture: .venv/test.done ## Kill runs 100 times, damage files 10,000 times, fill
 	$(INSTALL) torch==2.13.0
 	$(INSTALL) -e '.[dev]'
 	@touch $@ .venv/train.done
+
+.venv/bench.done: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing gemrl and its peers into .venv (once; a few minutes)"
+	$(INSTALL) torch==2.13.0
+	$(INSTALL) -e '.[bench]'
+	@touch $@
 
 # What tests need of Debian: EGL, to draw films off screen. Without root those tests skip by name.
 debian:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import statistics
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,58 +12,135 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from benchmarks import dense
+from benchmarks.timing import Samples, alternate, medians, processors, seconds
 from gemrl.agents.continuous import gradient_step, init_learner, refresh, train_round
 from gemrl.memory import Memory, Rows, empty_rows, plan
 from gemrl.models import GEM
+from gemrl.planning import Twin
 from gemrl.recipes import GEM as GEM_RECIPE
+from gemrl.recipes import Recipe
 from gemrl.runs import versions
 
-ROWS, OBSERVATION, ACTION, DEPTH = 100_000, 17, 6, 1000
-EPISODE = 1000
-RECIPE = GEM_RECIPE.but(depth=DEPTH)
+OBSERVATION, ACTION, EPISODE = 17, 6, 1000
+MULTIPLY = 2048
+"""Rows and columns of a large matrix."""
 
 
-def full_memory() -> Memory:
+@dataclass(frozen=True)
+class Case:
+    """What a round's cost depends on."""
+
+    rows: int = 100_000
+    depth: int = 1000
+    batch: int = GEM_RECIPE.batch_size
+    width: tuple[int, ...] = GEM_RECIPE.net_arch
+    gradient_steps: int = GEM_RECIPE.gradient_steps
+
+    @property
+    def recipe(self) -> Recipe:
+        """GEM at this size."""
+        fields = {"depth": self.depth, "batch_size": self.batch, "net_arch": self.width, "gradient_steps": self.gradient_steps}
+        return GEM_RECIPE.but(buffer_size=self.rows, **fields)
+
+
+def full_memory(rows: int) -> Memory:
     """A memory of random rows in episodes of 1000 steps, each cut by a time limit."""
     rng = np.random.default_rng(0)
-    rows = Rows(*(rng.normal(size=column.shape).astype(np.float32) for column in empty_rows(1, ROWS, OBSERVATION, ACTION)))
-    rows = rows._replace(discount=np.full((1, ROWS), 0.99, np.float32), last=np.arange(ROWS)[None] % EPISODE == EPISODE - 1)
-    values = rng.normal(size=(2, 1, ROWS)).astype(np.float32)
-    full = np.array([ROWS], np.int32)
-    memory = Memory(rows, values, values, np.zeros(1, np.int32), full, np.zeros(1, np.int32))
+    columns = Rows(*(rng.standard_normal(x.shape, np.float32) for x in empty_rows(1, rows, OBSERVATION, ACTION)))
+    last = np.arange(rows)[None] % EPISODE == EPISODE - 1
+    columns = columns._replace(discount=np.full((1, rows), 0.99, np.float32), last=last)
+    values, zero = rng.standard_normal((2, 1, rows), np.float32), np.zeros(1, np.int32)
+    memory = Memory(columns, values, values, zero, np.array([rows], np.int32), zero)
     return jax.tree.map(jnp.array, memory)
+
+
+class Round:
+    """A learner with a full memory, and each part of its round as a call that returns when its work is done."""
+
+    def __init__(self, case: Case) -> None:
+        recipe = self._recipe = case.recipe
+        self._learner, self._memory = init_learner(recipe, OBSERVATION, ACTION, 0), full_memory(case.rows)
+        self._key = jax.random.key(1)
+        # What enters in a round: as many rows as the host may stage, none of them filled, so that the memory stays as it is.
+        self._nothing = empty_rows(1, 128, OBSERVATION, ACTION), np.zeros(1, np.int32)
+        self._planner = jax.jit(recipe.planner)
+        self._planned = jax.jit(lambda memory: plan(memory, recipe.planner).planned)
+        self._refreshed = jax.jit(lambda learner, memory: refresh(recipe, learner, memory, memory.size, self._key).q_next)
+        keys = jax.random.split(self._key, recipe.gradient_steps)
+        self._trained = jax.jit(lambda learner, memory: jax.lax.scan(partial(gradient_step, recipe, memory), learner, keys))
+
+    def planner(self) -> None:
+        """The planner alone on its inputs; `plan` adds the way to time order and back."""
+        rows = self._memory.rows
+        _finish(self._planner(rows.reward, rows.discount, rows.last, self._memory.q_next))
+
+    def plan(self) -> None:
+        """Planning as the round does it."""
+        _finish(self._planned(self._memory))
+
+    def refresh(self) -> None:
+        """The value of every next state."""
+        _finish(self._refreshed(self._learner, self._memory))
+
+    def gradient_steps(self) -> None:
+        """All gradient steps of a round."""
+        _finish(self._trained(self._learner, self._memory))
+
+    def round(self) -> None:
+        """The whole round, as training calls it."""
+        self._learner, self._memory, losses = train_round(self._recipe, self._learner, self._memory, *self._nothing, True)
+        _finish(losses)
+
+    def turns(self, *parts: str) -> dict[str, Callable[[], float]]:
+        """The clock of each named part."""
+        return {part: partial(seconds, getattr(self, part)) for part in parts}
 
 
 _finish: Callable[[Any], Any] = jax.block_until_ready
 
 
-def seconds(call: Callable[[], Any], repeats: int = 5) -> float:
-    """The median time of a call, after one that compiles."""
-    _finish(call())
-    times = []
-    for _ in range(repeats):
-        start = time.perf_counter()
-        _finish(call())
-        times.append(time.perf_counter() - start)
-    return statistics.median(times)
-
-
-def flops() -> dict[str, float]:
-    """Multiply-adds of a refresh and of a gradient step, times two."""
-    first, second = RECIPE.net_arch
+def flops(case: Case) -> dict[str, float]:
+    """Multiply-adds of the parts that multiply matrices, times two."""
+    recipe = case.recipe
+    first, second = recipe.net_arch
     critic = 2 * ((OBSERVATION + ACTION) * first + first * second + second)
     actor = 2 * (OBSERVATION * first + first * second + second * ACTION)
     # Backward costs twice the forward pass, or once where only the gradient of the input is needed.
-    policy = (3 * actor + 2 * 4 * critic) / RECIPE.policy_delay
-    return {"refresh": ROWS * (actor + 4 * critic), "gradient step": RECIPE.batch_size * (3 * 4 * critic + policy)}
+    policy = (3 * actor + 2 * 4 * critic) / recipe.policy_delay
+    refreshing, training = case.rows * (actor + 4 * critic), recipe.batch_size * (3 * 4 * critic + policy)
+    steps = recipe.gradient_steps * training
+    return {"multiply": 2 * MULTIPLY**3, "refresh": refreshing, "gradient_steps": steps, "round": refreshing + steps}
 
 
-def multiply_speed() -> float:
-    """Floating-point operations per second of a large float32 matrix multiply."""
-    size = 2048
-    matrix = jax.random.normal(jax.random.key(0), (size, size))
+def large_multiply() -> Callable[[], float]:
+    """The clock of a large float32 matrix multiply."""
+    matrix = jax.random.normal(jax.random.key(0), (MULTIPLY, MULTIPLY))
     multiply = jax.jit(jnp.matmul)
-    return 2 * size**3 / seconds(lambda: multiply(matrix, matrix))
+    return partial(seconds, lambda: _finish(multiply(matrix, matrix)))
+
+
+def measure(case: Case, repeats: int) -> Samples:
+    """Seconds of a large matrix multiply and of each part of the round, taking turns."""
+    turns = Round(case).turns("planner", "plan", "refresh", "gradient_steps", "round")
+    return alternate({"multiply": large_multiply(), **turns}, repeats)
+
+
+def measure_planning(case: Case, repeats: int) -> Samples:
+    """Seconds of our planner and of the dense method on the same trajectories, which must plan the same."""
+    data, planner = dense.trajectories(case.rows, EPISODE), jax.jit(Twin(case.depth))
+    # In double precision no two rollouts are so close that rounding could choose between them.
+    with jax.enable_x64(True):
+        double = [x if x.dtype == bool else x.astype(np.float64) for x in data]
+        found = np.asarray(planner(*map(jnp.asarray, double)))
+    reward, discount, last, q_next = double
+    np.testing.assert_allclose(found, dense.twin(reward, discount, last, q_next, case.depth), rtol=1e-9, atol=1e-9)
+    on_device = [jnp.asarray(x) for x in data]
+    turns = {
+        "planner": partial(seconds, lambda: _finish(planner(*on_device))),
+        "dense": partial(seconds, lambda: dense.twin(*data, case.depth)),
+    }
+    return alternate(turns, repeats)
 
 
 def environment_speed(steps: int = 3000) -> float:
@@ -78,44 +154,22 @@ def environment_speed(steps: int = 3000) -> float:
 
 def main() -> None:
     """Prints the table."""
-    memory, learner = full_memory(), init_learner(RECIPE, OBSERVATION, ACTION, 0)
-    peak, work, key = multiply_speed(), flops(), jax.random.key(1)
-    # The planner alone is timed on its inputs, so that nothing else is counted; `plan` adds the way to time order and back.
-    inputs = memory.rows.reward, memory.rows.discount, memory.rows.last, memory.q_next
-    planning = seconds(partial(jax.jit(RECIPE.planner), *inputs))
-    planned = jax.jit(lambda m: plan(m, RECIPE.planner).planned)
-    refreshed = jax.jit(lambda m: refresh(RECIPE, learner, m, m.size, key).q_next)
-    steps = jax.jit(
-        lambda m: jax.lax.scan(partial(gradient_step, RECIPE, m), learner, jax.random.split(key, RECIPE.gradient_steps))[1]
-    )
-    times = {
-        "planner": planning,
-        "plan (in the memory)": seconds(partial(planned, memory)),
-        "refresh": seconds(partial(refreshed, memory)),
-        "gradient step": seconds(partial(steps, memory)) / RECIPE.gradient_steps,
-    }
-    state = [learner, memory]
-    nothing = empty_rows(1, 128, OBSERVATION, ACTION), np.zeros(1, np.int32)
-
-    def one_round() -> Any:
-        state[0], state[1], losses = train_round(RECIPE, state[0], state[1], *nothing, True)
-        return losses
-
-    times["round"] = seconds(one_round)
-    work["round"] = work["refresh"] + RECIPE.gradient_steps * work["gradient step"]
-    found = versions()
-    print(f"{ROWS:,} rows, {OBSERVATION} observations, {ACTION} actions, depth {DEPTH}")
-    print(f"networks {RECIPE.net_arch}, batch {RECIPE.batch_size}, {RECIPE.gradient_steps} gradient steps a round")
-    print(f"{found['platform']}, {len(os.sched_getaffinity(0))} thread(s), JAX {found['jax']}")
+    case, found = Case(), versions()
+    recipe, work, times = case.recipe, flops(case), medians(measure(case, 5))
+    peak = work["multiply"] / times.pop("multiply")
+    print(f"{case.rows:,} rows, {OBSERVATION} observations, {ACTION} actions, depth {case.depth}")
+    print(f"networks {recipe.net_arch}, batch {recipe.batch_size}, {recipe.gradient_steps} gradient steps a round")
+    print(f"{found['platform']}, {len(processors())} thread(s), JAX {found['jax']}")
     print(f"large matrix multiply: {peak / 1e9:.0f} GFLOP/s")
     print(f"{'part':24}{'ms':>10}{'of the round':>14}{'of matrix-multiply speed':>26}")
     for name, spent in times.items():
         share = f"{spent / times['round']:.1%}"
         speed = f"{work[name] / spent / peak:.0%}" if name in work else ""
-        print(f"{name:24}{1e3 * spent:10.2f}{share:>14}{speed:>26}")
-    per_round = RECIPE.train_freq / environment_speed()
-    print(f"acting and stepping HalfCheetah-v5: {RECIPE.train_freq / per_round:,.0f} steps/s")
-    print(f"environment steps per second with training, memory full: {RECIPE.train_freq / (per_round + times['round']):.1f}")
+        print(f"{name.replace('_', ' '):24}{1e3 * spent:10.2f}{share:>14}{speed:>26}")
+    acting = environment_speed()
+    print(f"acting and stepping HalfCheetah-v5: {acting:,.0f} steps/s")
+    with_training = recipe.train_freq / (recipe.train_freq / acting + times["round"])
+    print(f"environment steps per second with training, memory full: {with_training:.1f}")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,128 @@
+"""TD3 and SAC of three libraries behind one small protocol: ours, Stable-Baselines3 (PyTorch) and SBX (JAX)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from benchmarks.timing import seconds
+from gemrl.recipes import recipe
+
+ENV, BUFFER, FILLED, EPISODE = "HalfCheetah-v5", 100_000, 20_000, 1000
+OBSERVATION, ACTION = 17, 6
+
+
+class Contestant(Protocol):
+    """What every library can do with a model whose buffer is filled. Each call returns when all its work is done."""
+
+    def gradient_steps(self, per_call: int, calls: int) -> None:
+        """So many calls of the library's training function, each with so many gradient steps."""
+
+    def environment_steps(self, count: int) -> None:
+        """The library's whole loop, with one gradient step after each environment step."""
+
+
+def random_rows() -> list[np.ndarray]:
+    """What fills a buffer: observations, actions, rewards and next observations."""
+    rng = np.random.default_rng(0)
+    states, rewards = rng.normal(size=(2, FILLED, OBSERVATION)), rng.normal(size=FILLED)
+    return [states[0], rng.uniform(-1, 1, (FILLED, ACTION)), rewards, states[1]]
+
+
+class Ours:
+    """gemrl: a round of compiled gradient steps on a memory that lives on the device."""
+
+    def __init__(self, algo: str, threads: int) -> None:
+        # Threads need no word here: XLA counts the processors that it may use.
+        self._algo = algo
+        self._models: dict[int, Any] = {}
+        self._learned = 0
+
+    def _model(self, gradient_steps: int) -> Any:
+        """The model whose rounds have so many steps. A round is compiled for them, so each number has a model of its own."""
+        if gradient_steps not in self._models:
+            from gemrl.models import MODELS
+
+            fields: dict[str, Any] = {"buffer_size": BUFFER, "learning_starts": 0, "gradient_steps": gradient_steps}
+            model = MODELS[self._algo](ENV, seed=0, device="cpu", **fields)
+            _fill(model.agent)
+            self._models[gradient_steps] = model
+        return self._models[gradient_steps]
+
+    def gradient_steps(self, per_call: int, calls: int) -> None:
+        agent = self._model(per_call).agent
+        for _ in range(calls):
+            self._learned += 1
+            agent.learn(self._learned)
+
+    def environment_steps(self, count: int) -> None:
+        self._model(1).learn(count, reset_num_timesteps=False)
+
+
+def _fill(agent: Any) -> None:
+    """Random rows enter our memory, in episodes cut by a time limit."""
+    from gemrl.environments import Transition
+
+    no, yes = np.zeros(1, bool), np.ones(1, bool)
+    for number, (state, action, reward, following) in enumerate(zip(*random_rows(), strict=True)):
+        cut = yes if number % EPISODE == EPISODE - 1 else no
+        agent.observe(Transition(state[None], action[None], reward[None], no, cut, following[None], yes))
+
+
+class Theirs:
+    """Stable-Baselines3 or SBX, which have the same interface, with the hyperparameters of our recipe."""
+
+    def __init__(self, library: str, algo: str, threads: int) -> None:
+        import importlib
+
+        import torch
+        from stable_baselines3.common.logger import Logger
+        from stable_baselines3.common.noise import NormalActionNoise
+
+        from gemrl.environments import make
+
+        torch.set_num_threads(threads)
+        ours = recipe(algo)
+        fields: dict[str, Any] = {name: getattr(ours, name) for name in ("learning_rate", "batch_size", "tau", "gamma")}
+        fields |= {"train_freq": 1, "gradient_steps": 1, "learning_starts": 0, "buffer_size": BUFFER, "seed": 0, "device": "cpu"}
+        if algo == "td3":
+            fields |= {"action_noise": NormalActionNoise(np.zeros(ACTION), 0.1 * np.ones(ACTION)), "policy_delay": 2}
+        kind = getattr(importlib.import_module(library), algo.upper())
+        self._model = kind("MlpPolicy", make(ENV), policy_kwargs={"net_arch": list(ours.net_arch)}, **fields)
+        self._model.set_logger(Logger(None, []))
+        self._batch = ours.batch_size
+        no, yes = np.zeros(1, bool), np.ones(1, bool)
+        for number, (state, action, reward, following) in enumerate(zip(*random_rows(), strict=True)):
+            cut = number % EPISODE == EPISODE - 1
+            info = [{"TimeLimit.truncated": cut}]
+            self._model.replay_buffer.add(state[None], following[None], action[None], reward[None], yes if cut else no, info)
+
+    def gradient_steps(self, per_call: int, calls: int) -> None:
+        for _ in range(calls):
+            self._model.train(per_call, self._batch)
+
+    def environment_steps(self, count: int) -> None:
+        self._model.learn(count, reset_num_timesteps=False)
+
+
+CONTESTANTS: dict[str, Callable[[str, int], Contestant]] = {
+    "gemrl": Ours,
+    "Stable-Baselines3": partial(Theirs, "stable_baselines3"),
+    "SBX": partial(Theirs, "sbx"),
+}
+
+_here: list[Contestant] = []
+"""The contestant of this process."""
+
+
+def enter(name: str, algo: str, threads: int) -> None:
+    """Builds this process's contestant."""
+    _here[:] = [CONTESTANTS[name](algo, threads)]
+
+
+def timed(task: str, *numbers: int) -> float:
+    """The seconds that this process's contestant takes for a task."""
+    return seconds(partial(getattr(_here[0], task), *numbers))

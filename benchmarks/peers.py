@@ -1,0 +1,123 @@
+"""Speed, side by side with peers and with the machine's limits: `make bench-peers` measures and writes docs/performance.md."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import os
+import platform
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from benchmarks import contestants, page
+from benchmarks.timing import alternate, process, processors
+
+ALGOS = ("td3", "sac")
+VERSIONED = ("gemrl", "jax", "jaxlib", "torch", "stable-baselines3", "sbx-rl", "flax", "numpy", "gymnasium", "mujoco")
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured."""
+
+    gradient_steps: int = 200
+    environment_steps: int = 400
+    repeats: int = 5
+    growth_repeats: int = 3
+    rows: int = 100_000
+    round_steps: int = 200
+
+
+QUICK = Size(gradient_steps=4, environment_steps=10, repeats=2, growth_repeats=1, rows=2_000, round_steps=4)
+
+
+def race(algo: str, threads: int, size: Size) -> list[dict[str, Any]]:
+    """One record per task, with every contestant's seconds: each in a process of its own, all taking turns."""
+    tasks = {
+        "round": ("gradient_steps", size.gradient_steps, 1),
+        "single": ("gradient_steps", 1, size.gradient_steps),
+        "loop": ("environment_steps", size.environment_steps),
+    }
+    records = []
+    with ExitStack() as stack:
+        workers = {name: stack.enter_context(process(threads)) for name in contestants.CONTESTANTS}
+        for name, worker in workers.items():
+            worker(contestants.enter, name, algo, threads)
+        for task, words in tasks.items():
+            turns = {name: partial(worker, contestants.timed, *words) for name, worker in workers.items()}
+            count = size.environment_steps if task == "loop" else size.gradient_steps
+            said = {"algo": algo, "threads": threads, "task": task, "count": count}
+            records.append(said | {"seconds": alternate(turns, size.repeats)})
+            _tell(f"{algo}, {threads} thread(s), {task}")
+    return records
+
+
+def gem(size: Size) -> dict[str, Any]:
+    """GEM's round beside a large matrix multiply, and planning beside the dense method. Runs in a child process."""
+    from benchmarks.round import Case, flops, measure, measure_planning
+
+    case = Case(rows=size.rows, gradient_steps=size.round_steps)
+    said = {"rows": case.rows, "depth": case.depth, "batch": case.batch, "width": case.width, "gradient_steps": size.round_steps}
+    measured = {"round": measure(case, size.repeats), "planning": measure_planning(case, size.repeats)}
+    return said | {"flops": flops(case), **measured}
+
+
+def growth(size: Size) -> list[dict[str, Any]]:
+    """How the round grows. Runs in a child process."""
+    from benchmarks.growth import measure
+    from benchmarks.round import Case
+
+    base = Case(rows=size.rows, gradient_steps=size.round_steps)
+    return measure(base, size.rows / Size.rows, size.growth_repeats)
+
+
+def surroundings() -> dict[str, Any]:
+    """The machine, the day and the versions: all that the numbers depend on, and nothing that names a person or a host."""
+    found = {name: importlib.metadata.version(name) for name in VERSIONED}
+    return {
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "cpu": _processor(),
+        "cores": os.cpu_count(),
+        "load": os.getloadavg()[0],
+        "versions": {"python": platform.python_version(), **found},
+    }
+
+
+def _processor() -> str:
+    """The processor's name; what Linux says of it, if this is Linux."""
+    information = Path("/proc/cpuinfo")
+    lines = information.read_text().splitlines() if information.exists() else []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()
+
+
+def _tell(what: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
+
+
+def main() -> None:
+    """Measures everything, one thing at a time, and writes it down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tiny version that shows whether it works; written to runs/quick")
+    size, root = (QUICK, Path("runs/quick")) if parser.parse_args().quick else (Size(), Path())
+    started = time.perf_counter()
+    results = surroundings()
+    results["peers"] = [
+        record for algo in ALGOS for threads in (1, 2) if threads <= len(processors()) for record in race(algo, threads, size)
+    ]
+    # A process for each, because memory that one has touched and freed would help the other.
+    for name, part in (("gem", gem), ("growth", growth)):
+        with process(1) as child:
+            results[name] = child(part, size)
+        _tell(name)
+    results["minutes"] = round((time.perf_counter() - started) / 60, 1)
+    page.save(results, root)
+    page.write(root)
+
+
+if __name__ == "__main__":
+    main()
