@@ -50,11 +50,13 @@ def fold(
     """
     xp = choose.__array_namespace__()
     count = last.shape[-1]
+    remaining = min(depth, count)
     follows = ~last & (xp.arange(count) < count - 1)
+    # Rows behind the end, which nothing follows into: each join can then look ahead by a mere slice, and drops what it used up.
+    reward, discount, follows, choose, value = (_padded(x, remaining - 1) for x in (reward, discount, follows, choose, value))
     one_step = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
     power, window, size = one_step, Window(reward, discount, follows), 1
     done = None
-    remaining = min(depth, count)
     while remaining:
         if remaining & 1:
             done = power if done is None else _join(power, window, size, done, longest)
@@ -63,35 +65,35 @@ def fold(
             power = _join(power, window, size, power, longest)
             window, size = _lengthen(window, size), 2 * size
     assert done is not None
-    return done
+    return Rollout(*(x[..., :count] for x in done))
+
+
+def _padded(x: Array, rows: int) -> Array:
+    """x with so many rows of zeros behind it."""
+    xp = x.__array_namespace__()
+    return xp.concatenate([x, xp.zeros((*x.shape[:-1], rows), dtype=x.dtype)], axis=-1)
 
 
 def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: bool) -> Rollout:
     """The choice among `first` (up to `size` steps) and `size` steps followed by `then` where they can be followed."""
     xp = first.own.__array_namespace__()
-    own = window.reward + window.discount * _ahead(then.own, size)
-    other = window.reward + window.discount * _ahead(then.other, size)
+    count = min(first.own.shape[-1], then.own.shape[-1] - size)
+    first, window = Rollout(*(x[..., :count] for x in first)), Window(*(x[..., :count] for x in window))
+    then = Rollout(*(x[..., size : size + count] for x in then))
+    own = window.reward + window.discount * then.own
+    other = window.reward + window.discount * then.other
     take = window.follows if longest else window.follows & (own > first.own)
     return Rollout(
         xp.where(take, own, first.own),
         xp.where(take, other, first.other),
-        xp.where(take, size + _ahead(then.length, size), first.length),
+        xp.where(take, size + then.length, first.length),
     )
 
 
 def _lengthen(window: Window, size: int) -> Window:
     """The window of twice as many steps."""
-    return Window(
-        window.reward + window.discount * _ahead(window.reward, size),
-        window.discount * _ahead(window.discount, size),
-        window.follows & _ahead(window.follows, size),
-    )
-
-
-def _ahead(x: Array, steps: int) -> Array:
-    """x[..., t + steps], and zero where that row does not exist."""
-    xp = x.__array_namespace__()
-    return xp.concatenate([x[..., steps:], xp.zeros_like(x[..., :steps])], axis=-1)
+    here, ahead = (Window(*(x[..., part] for x in window)) for part in (slice(None, -size), slice(size, None)))
+    return Window(here.reward + here.discount * ahead.reward, here.discount * ahead.discount, here.follows & ahead.follows)
 
 
 def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tuple[Array, Array, Array, Array]:
