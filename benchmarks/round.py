@@ -14,7 +14,8 @@ import numpy as np
 
 from benchmarks import dense
 from benchmarks.timing import Samples, alternate, medians, processors, seconds
-from gemrl.agents.continuous import gradient_step, init_learner, refresh, train_round
+from gemrl.agents.continuous import gradient_steps, init_learner, refresh, train_round
+from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.memory import Memory, Rows, empty_rows, plan
 from gemrl.models import GEM
 from gemrl.planning import Twin
@@ -66,9 +67,9 @@ class Round:
         self._nothing = empty_rows(1, 128, OBSERVATION, ACTION), np.zeros(1, np.int32)
         self._planner = jax.jit(recipe.planner)
         self._planned = jax.jit(lambda memory: plan(memory, recipe.planner).planned)
-        self._refreshed = jax.jit(lambda learner, memory: refresh(recipe, learner, memory, memory.size, self._key).q_next)
-        keys = jax.random.split(self._key, recipe.gradient_steps)
-        self._trained = jax.jit(lambda learner, memory: jax.lax.scan(partial(gradient_step, recipe, memory), learner, keys))
+        compiled = partial(jax.jit, compiler_options=ONE_AFTER_THE_OTHER)  # as the round is
+        self._refreshed = compiled(lambda learner, memory: refresh(recipe, learner, memory, memory.size, self._key).q_next)
+        self._trained = compiled(lambda learner, memory: gradient_steps(recipe, memory, learner, self._key))
 
     def planner(self) -> None:
         """The planner alone on its inputs; `plan` adds the way to time order and back."""

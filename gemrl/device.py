@@ -11,6 +11,12 @@ import jax
 
 from gemrl.errors import BadValue, DeviceError
 
+ONE_AFTER_THE_OTHER = {
+    "xla_cpu_enable_concurrency_optimized_scheduler": False,
+    "xla_cpu_copy_insertion_use_region_analysis": True,
+}
+"""Compiler options for a round on a CPU: operations in the order that keeps data in the cache, and fewer copies in loops."""
+
 
 @cache
 def keep_compiled() -> None:

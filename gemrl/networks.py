@@ -1,21 +1,58 @@
 """Actor and critics: multi-layer perceptrons whose forward pass runs on JAX arrays (training) and numpy arrays (acting) alike.
 
-They are initialised by numpy, which compiles nothing, so that a model is there at once.
+They are initialised by numpy, which compiles nothing, so that a model is there at once. `folded` gives a perceptron in a form
+that is faster where many rows are evaluated and nothing is differentiated; it computes the same to rounding.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gemrl.planning import Array
 
+EPSILON = 1e-5
+"""What LayerNorm adds to a variance."""
+
+
+def _moments(x: Array) -> tuple[Array, Array]:
+    """Mean and 1 / standard deviation over the features, each [B, 1]."""
+    xp = x.__array_namespace__()
+    mean = x.mean(axis=-1, keepdims=True)
+    return mean, 1 / xp.sqrt(((x - mean) ** 2).mean(axis=-1, keepdims=True) + EPSILON)
+
+
+def layer_norm(x: Array, scale: Array, shift: Array) -> Array:
+    """x [B, F] with zero mean and unit variance over its features, then scaled and shifted."""
+    mean, inverse = _moments(x)
+    return (x - mean) * inverse * scale + shift
+
+
+def _forward(x: Array, scale: Array, shift: Array) -> tuple[Array, tuple[Array, ...]]:
+    mean, inverse = _moments(x)
+    return (x - mean) * inverse * scale + shift, (x, mean, inverse, scale)
+
+
+def _backward(saved: tuple[Array, ...], slope: Array) -> tuple[Array, Array, Array]:
+    """The gradient in closed form, in fewer passes over the arrays than differentiating step by step takes."""
+    x, mean, inverse, scale = saved
+    unit = (x - mean) * inverse
+    both, weight = slope * unit, scale / x.shape[-1]
+    along = (slope @ weight)[:, None] + unit * (both @ weight)[:, None]  # means over the features, as products
+    return inverse * (slope * scale - along), both.sum(axis=0), slope.sum(axis=0)
+
+
+_layer_norm = jax.custom_vjp(layer_norm)
+_layer_norm.defvjp(_forward, _backward)
+
 
 class Layer(eqx.Module):
-    """The arrays of x @ weight + bias and, if it has a scale, of a LayerNorm. An ensemble has a leading axis on each."""
+    """The arrays of x @ weight + bias and, if it has a scale, of a LayerNorm."""
 
     weight: Array
     bias: Array
@@ -34,16 +71,15 @@ class Layer(eqx.Module):
         )
 
     def linear(self, x: Array) -> Array:
-        """x [*C, B, inputs] -> [*C, B, outputs]."""
-        return x @ self.weight + self.bias[..., None, :]
+        """x [B, inputs] -> [B, outputs]."""
+        return x @ self.weight + self.bias
 
     def norm(self, x: Array) -> Array:
-        """x with zero mean and unit variance over its features, where this layer normalises."""
+        """x [B, F] after this layer's LayerNorm, if it has one."""
         if self.scale is None or self.shift is None:
             return x
-        x = x - x.mean(axis=-1, keepdims=True)
-        deviation = ((x * x).mean(axis=-1, keepdims=True) + 1e-5) ** 0.5
-        return x / deviation * self.scale[..., None, :] + self.shift[..., None, :]
+        normalize = layer_norm if isinstance(x, np.ndarray) else _layer_norm
+        return normalize(x, self.scale, self.shift)
 
 
 class MLP(eqx.Module):
@@ -67,21 +103,61 @@ class MLP(eqx.Module):
         return MLP((*layers, Layer.init(rng, inputs, outputs)))
 
     def __call__(self, x: Array, again: Array | None = None) -> Array:
-        """x [*C, B, inputs] -> [*C, B, outputs]."""
+        """x [B, inputs] -> [B, outputs]."""
         xp = x.__array_namespace__()
         for number, layer in enumerate(self.layers[:-1]):
             x = xp.maximum(layer.linear(x), 0)
             if number == 0 and again is not None:
-                again = xp.broadcast_to(again, (*x.shape[:-1], again.shape[-1]))
                 x = xp.concatenate([x, again], axis=-1)
             x = layer.norm(x)
         return self.layers[-1].linear(x)
+
+    def folded(self) -> FoldedMLP:
+        """The same function, with each LayerNorm moved behind the matrix product that follows it."""
+        first = self.layers[0]
+        layers = [Folded(first.weight, first.bias, None)]
+        for norm, layer in zip(self.layers, self.layers[1:], strict=False):
+            if norm.scale is None or norm.shift is None:
+                layers.append(Folded(layer.weight, layer.bias, None))
+            else:
+                weight = norm.scale[:, None] * layer.weight
+                layers.append(Folded(weight, layer.bias + norm.shift @ layer.weight, weight.sum(axis=0)))
+        return FoldedMLP(tuple(layers))
+
+
+class Folded(NamedTuple):
+    """A layer that takes the norm of its input on itself: ((x - mean) / deviation * scale + shift) @ W + b, multiplied out."""
+
+    weight: Array  # [inputs, outputs], W with its rows scaled
+    bias: Array  # [outputs], b + shift @ W
+    total: Array | None  # [outputs], the sum over inputs of the weight; None if the input is not normalised
+
+    def __call__(self, x: Array) -> Array:
+        """x [B, inputs] -> [B, outputs]."""
+        if self.total is None:
+            return x @ self.weight + self.bias
+        mean = x.mean(axis=-1, keepdims=True)
+        # The mean square needs no second look at the mean; what that loses of the variance is far below what the product loses.
+        variance = jnp.maximum((x * x).mean(axis=-1, keepdims=True) - mean**2, 0)
+        return (x @ self.weight - mean * self.total) / jnp.sqrt(variance + EPSILON) + self.bias
+
+
+class FoldedMLP(NamedTuple):
+    """A perceptron in folded form."""
+
+    layers: tuple[Folded, ...]
+
+    def __call__(self, x: Array) -> Array:
+        """x [B, inputs] -> [B, outputs]."""
+        for layer in self.layers[:-1]:
+            x = jnp.maximum(layer(x), 0)
+        return self.layers[-1](x)
 
 
 class Actor(eqx.Module):
     """The policy pi(s), in [-1, 1]."""
 
-    body: MLP
+    body: MLP | FoldedMLP
 
     @staticmethod
     def init(rng: np.random.Generator, observation: int, action: int, hidden: Sequence[int], *, layer_norm: bool) -> Actor:
@@ -91,11 +167,15 @@ class Actor(eqx.Module):
         """observation [B, D] -> action [B, A]."""
         return observation.__array_namespace__().tanh(self.body(observation))
 
+    def folded(self) -> Actor:
+        """The same function, with its perceptron in folded form."""
+        return Actor(self.body.folded()) if isinstance(self.body, MLP) else self
+
 
 class Critics(eqx.Module):
-    """An ensemble of C critics Q(s, a), each initialised on its own."""
+    """C critics Q(s, a), each initialised on its own: on a CPU one after the other is faster than one batched product."""
 
-    body: MLP
+    members: tuple[MLP, ...]
     action_twice: bool = eqx.field(static=True)
 
     @staticmethod
@@ -110,11 +190,38 @@ class Critics(eqx.Module):
         action_twice: bool,
     ) -> Critics:
         again = action if action_twice else 0
-        each = [MLP.init(rng, observation + action, hidden, 1, layer_norm=layer_norm, again=again) for _ in range(count)]
-        return Critics(jax.tree.map(lambda *arrays: np.stack(arrays), *each), action_twice)
+        each = (MLP.init(rng, observation + action, hidden, 1, layer_norm=layer_norm, again=again) for _ in range(count))
+        return Critics(tuple(each), action_twice)
 
     def __call__(self, observation: Array, action: Array) -> Array:
         """observation [B, D] and action [B, A], common to all or with a leading axis C of their own -> values [C, B]."""
-        x = observation.__array_namespace__().concatenate([observation, action], axis=-1)
-        x = x if x.ndim == 3 else x[None]
-        return self.body(x, action if self.action_twice else None)[..., 0]
+        xp = observation.__array_namespace__()
+        x = xp.concatenate([observation, action], axis=-1)
+        values = []
+        for number, critic in enumerate(self.members):
+            own, again = (x, action) if x.ndim == 2 else (x[number], action[number])
+            values.append(critic(own, again if self.action_twice else None)[:, 0])
+        return xp.stack(values)
+
+    def folded(self) -> FoldedCritics:
+        """The same function, with every perceptron in folded form."""
+        each = [critic.folded().layers for critic in self.members]
+        weight, bias = (jnp.concatenate([getattr(layers[0], name) for layers in each], axis=-1) for name in ("weight", "bias"))
+        first = Folded(weight, bias, None)
+        return FoldedCritics(first, tuple(FoldedMLP(layers[1:]) for layers in each), self.action_twice)
+
+
+class FoldedCritics(eqx.Module):
+    """Critics in folded form. They share their input, so their first layers are one product."""
+
+    first: Folded
+    rest: tuple[FoldedMLP, ...]
+    action_twice: bool = eqx.field(static=True)
+
+    def __call__(self, observation: Array, action: Array) -> Array:
+        """observation [B, D] and action [B, A] -> values [C, B]."""
+        hidden = jnp.maximum(self.first(jnp.concatenate([observation, action], axis=-1)), 0)
+        parts = jnp.split(hidden, len(self.rest), axis=-1)
+        if self.action_twice:
+            parts = [jnp.concatenate([part, action], axis=-1) for part in parts]
+        return jnp.stack([critic(part)[:, 0] for critic, part in zip(self.rest, parts, strict=True)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from typing import Any
 
 import equinox as eqx
@@ -11,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.continuous import Learner, draw_batch, gradient_step, init_learner, move_targets, refresh, train_round
-from gemrl.agents.values import bounds, fresh_returns, group_values
+from gemrl.agents.continuous import Learner, batch_of, gradient_step, init_learner, move_targets, refresh, train_round
+from gemrl.agents.values import bounds, chance, fresh_returns, group_values
 from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.memory import Memory, Place, Rows, draw, empty_rows, insert, plan
 from gemrl.models import MODELS
-from gemrl.networks import Critics
+from gemrl.networks import MLP, Critics, Layer, layer_norm
 from gemrl.planning import Single
 from gemrl.recipes import RECIPES, Recipe
 from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
@@ -27,7 +28,7 @@ torch = pytest.importorskip("torch")
 D, A = 3, 2
 
 step_once = jax.jit(gradient_step, static_argnums=0)
-batch_of = jax.jit(draw_batch, static_argnums=0)
+batch_once = jax.jit(batch_of, static_argnums=0)
 
 
 DETERMINISTIC = [name for name, recipe in RECIPES.items() if isinstance(recipe, Recipe)]
@@ -55,14 +56,13 @@ def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: in
     return plan(eqx.tree_at(lambda m: m.q_next, memory, values), Single(3))
 
 
-def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any, critic: int | None) -> Any:
+def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any) -> Any:
     """A network written in PyTorch's own functions, from the saved names of its arrays."""
 
     def get(layer: int, name: str) -> Any:
-        array = arrays[f"{prefix}.{layer}.{name}"]
-        return array if critic is None else array[critic]
+        return arrays[f"{prefix}.{layer}.{name}"]
 
-    depth = len({key for key in arrays if key.startswith(prefix) and key.endswith(".weight")})
+    depth = len({key for key in arrays if key.startswith(f"{prefix}.") and key.endswith(".weight")})
     for layer in range(depth):
         x = torch.nn.functional.linear(x, get(layer, "weight").T, get(layer, "bias"))
         if layer == depth - 1:
@@ -78,8 +78,8 @@ def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any, critic: int
 def torch_arrays(tree: Any, name: str) -> dict[str, Any]:
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {
-        f"{name}.{jax.tree_util.keystr(path[2:], simple=True, separator='.')}": torch.tensor(np.array(leaf), requires_grad=True)
-        for path, leaf in leaves
+        name + re.sub(r"^\.(body|members)|\.layers", "", f".{key}"): torch.tensor(np.array(leaf), requires_grad=True)
+        for key, leaf in ((jax.tree_util.keystr(path, simple=True, separator="."), leaf) for path, leaf in leaves)
     }
 
 
@@ -98,11 +98,11 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
 
     def q(number: int, state: Any, action: Any) -> Any:
         again = action if recipe.action_twice else None
-        return forward(critics, "critics", torch.cat([state, action], -1), again, number)[:, 0]
+        return forward(critics, f"critics.{number}", torch.cat([state, action], -1), again)[:, 0]
 
     for step in (1, 2):
-        key = jax.random.key(step)
-        batch = jax.tree.map(lambda x: torch.tensor(np.array(x)), batch_of(recipe, learner, memory, key))
+        happens = chance(recipe, memory, jax.random.key(step))
+        batch = jax.tree.map(lambda x: torch.tensor(np.array(x)), batch_once(recipe, learner, memory, happens))
         loss = torch.zeros(())
         for number in range(recipe.n_pairs * recipe.n_critics):
             pair = number // recipe.n_critics
@@ -119,7 +119,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         optimizers["critics"].step()
         if step % recipe.policy_delay == 0:
             state = batch.observation[0]
-            action = torch.tanh(forward(actor, "actor", state, None, None))
+            action = torch.tanh(forward(actor, "actor", state, None))
             climbed = (0,) if recipe.actor_objective == FirstCritic() else range(recipe.n_pairs * recipe.n_critics)
             objective = -torch.stack([q(number, state, action) for number in climbed]).mean()
             optimizers["actor"].zero_grad()
@@ -128,7 +128,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         if isinstance(recipe.targets, Fresh) and step % recipe.target_update_interval == 0:
             for key_, target in targets.items():
                 target.mul_(1 - recipe.tau).add_(recipe.tau * critics[key_].detach())
-        learner, losses = step_once(recipe, memory, learner, key)
+        learner, losses = step_once(recipe, memory, learner, happens)
         np.testing.assert_allclose(losses[0], loss.detach(), rtol=1e-4)
     np.testing.assert_allclose(losses[1], objective.detach(), rtol=1e-4, atol=1e-5)
     ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")
@@ -162,7 +162,7 @@ def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
     learner, memory = init_learner(recipe, D, A, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))  # the ring's head stands in the middle
     place = draw(memory, jax.random.key(3), (50,), planned=False)
-    ours = np.asarray(fresh_returns(recipe, learner, memory, place, jax.random.key(0)))
+    ours = np.asarray(fresh_returns(recipe, learner, memory, chance(recipe, memory, jax.random.key(0), place)))
     reward, discount, following = (np.asarray(memory.rows[i][0]) for i in (2, 3, 5))
     for index in range(50):
         rows = walked(memory, place, index, n)
@@ -180,7 +180,8 @@ def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:
     possible = [np.minimum(q[i], q[j]) for i in range(4) for j in range(i)]  # some are equal, where one critic is smallest
     seen = set()
     for seed in range(60):
-        values = group_values(recipe, learner, jnp.array(states), jnp.zeros((30, A)), jax.random.key(seed))
+        subset = chance(recipe, random_memory(pairs=1), jax.random.key(seed)).subset
+        values = group_values(recipe, learner, jnp.array(states), jnp.zeros((30, A)), subset)
         matches = tuple(n for n, expected in enumerate(possible) if np.allclose(values[0], expected, rtol=1e-4, atol=1e-6))
         assert matches
         seen.add(matches)
@@ -193,7 +194,7 @@ def test_self_imitation_is_bounded_below_by_stored_returns() -> None:
     recipe, memory = small("td3-sil"), random_memory(pairs=1)
     memory = insert(memory, random_rows(5, seed=6), jnp.array([5]))
     place = draw(memory, jax.random.key(3), (80,), planned=False)
-    lower, upper = bounds(recipe, init_learner(recipe, D, A, seed=2), memory, place, jax.random.key(0))
+    lower, upper = bounds(recipe, init_learner(recipe, D, A, seed=2), memory, chance(recipe, memory, jax.random.key(0), place))
     new = np.asarray(place.offset) >= 40
     assert 0 < new.sum() < 80
     assert (lower[0][new] == -np.inf).all()
@@ -206,7 +207,7 @@ def test_optimality_tightening_bounds_from_both_sides() -> None:
     learner, memory = init_learner(recipe, D, A, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))
     place = draw(memory, jax.random.key(3), (60,), planned=False)
-    lower, upper = bounds(recipe, learner, memory, place, jax.random.key(0))
+    lower, upper = bounds(recipe, learner, memory, chance(recipe, memory, jax.random.key(0), place))
     rows = [np.asarray(column[0]) for column in memory.rows]
     observation, action, reward, discount, last, following = rows
     assert isinstance(recipe.bound, Tightening)
@@ -234,8 +235,9 @@ def test_all_critics_start_apart() -> None:
     critics = init_learner(small(), D, A, seed=0).critics
     for first in range(4):
         for second in range(first):
-            for leaf in jax.tree.leaves([(layer.weight, layer.bias) for layer in critics.body.layers]):
-                assert np.abs(leaf[first] - leaf[second]).mean() > 0.01
+            for one, other in zip(critics.members[first].layers, critics.members[second].layers, strict=True):
+                assert np.abs(one.weight - other.weight).mean() > 0.01
+                assert np.abs(one.bias - other.bias).mean() > 0.01
 
 
 def test_targets_start_equal_and_move_by_tau() -> None:
@@ -273,15 +275,10 @@ def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -
     recipe = small(target_policy_noise=0.4, target_noise_clip=0.5, net_arch=(8,), layer_norm=False)
     learner = init_learner(recipe, 1, 1, seed=0)
     quiet = jax.tree.map(jnp.zeros_like, learner.target_actor)  # pi' = 0
-    layers = learner.target_critics.body.layers
-    first = jnp.zeros_like(layers[0].weight).at[:, 1, 0].set(1.0)  # relu(action + 1) - 1 = action
-    bias = jnp.zeros_like(layers[0].bias).at[:, 0].set(1.0)
-    out = jnp.zeros_like(layers[1].weight).at[:, 0, 0].set(1.0)
-    identity = eqx.tree_at(
-        lambda c: [c.body.layers[0].weight, c.body.layers[0].bias, c.body.layers[1].weight, c.body.layers[1].bias],
-        learner.target_critics,
-        [first, bias, out, -jnp.ones_like(layers[1].bias)],
-    )
+    one, two = learner.target_critics.members[0].layers
+    first = Layer(jnp.zeros_like(one.weight).at[1, 0].set(1.0), jnp.zeros_like(one.bias).at[0].set(1.0), None, None)
+    second = Layer(jnp.zeros_like(two.weight).at[0, 0].set(1.0), -jnp.ones_like(two.bias), None, None)
+    identity = Critics((MLP((first, second)),) * 4, action_twice=False)  # relu(action + 1) - 1 = action
     learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (quiet, identity))
     memory = insert(Memory.empty(1, 4000, 1, 1, 2), empty_rows(1, 4000, 1, 1), jnp.array([4000]))
     noise = np.asarray(refresh(recipe, learner, memory, memory.size, jax.random.key(0)).q_next[:, 0])
@@ -289,6 +286,36 @@ def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -
     assert abs(noise[0]).max() <= 0.5 + 1e-6
     assert 0.18 < (abs(noise[0]) > 0.4999).mean() < 0.25  # P(|N(0, 0.4)| > 0.5) = 0.211
     assert len(np.unique(noise[0])) > 3000
+
+
+@pytest.mark.parametrize("name", ["gem", "gem-paper", "gem-released"])
+def test_folded_networks_compute_the_same(name: str) -> None:
+    """With scales and shifts, and also where the activations' mean is far larger than their deviation."""
+    recipe = small(name, net_arch=(40, 30))
+    learner = init_learner(recipe, D, A, seed=4)
+    rng = np.random.default_rng(0)
+    for size in (0.1, 3.0):
+        networks = (learner.actor, learner.critics)
+        actor, critics = jax.tree.map(lambda x, s=size: x + s * rng.normal(size=x.shape).astype(np.float32), networks)
+        states, actions = (jnp.array(rng.normal(size=(50, n)).astype(np.float32)) for n in (D, A))
+        np.testing.assert_allclose(actor.folded()(states), actor(states), rtol=1e-4, atol=1e-4)
+        q = critics(states, actions)
+        np.testing.assert_allclose(critics.folded()(states, actions), q, rtol=1e-4, atol=1e-5 * float(abs(q).max()))
+
+
+def test_layer_norm_has_the_gradient_of_its_definition() -> None:
+    rng = np.random.default_rng(0)
+    x, scale, shift, slope = (jnp.array(rng.normal(size=s).astype(np.float32)) for s in ((7, 5), 5, 5, (7, 5)))
+    layer = Layer(x, x, scale, shift)
+
+    def told(x: Any, scale: Any, shift: Any) -> Any:
+        return (slope * Layer(layer.weight, layer.bias, scale, shift).norm(x)).sum()
+
+    def defined(x: Any, scale: Any, shift: Any) -> Any:
+        return (slope * layer_norm(x, scale, shift)).sum()
+
+    for one, other in zip(*(jax.grad(f, (0, 1, 2))(x, scale, shift) for f in (told, defined)), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
 def test_a_pair_is_worth_its_minimum() -> None:

@@ -10,8 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.soft import GaussianActor, gradient_step, init_learner
-from gemrl.memory import draw
+from gemrl.agents.soft import GaussianActor, gradient_step, init_learner, soft_chance
 from gemrl.models import SAC
 from gemrl.networks import MLP
 from gemrl.recipes import SoftRecipe
@@ -27,7 +26,7 @@ step_once = jax.jit(gradient_step, static_argnums=0)
 
 def squashed(actor: dict[str, Any], state: Any, noise: Any) -> tuple[Any, Any]:
     """An action and its log density, from PyTorch's transformed distribution."""
-    mean, log_std = forward(actor, "actor", state, None, None).chunk(2, dim=-1)
+    mean, log_std = forward(actor, "actor", state, None).chunk(2, dim=-1)
     normal = torch.distributions.Normal(mean, log_std.clamp(-20, 2).exp())
     distribution = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform(cache_size=1))
     action = torch.tanh(mean + log_std.clamp(-20, 2).exp() * noise)
@@ -44,15 +43,14 @@ def test_gradient_steps_equal_pytorch() -> None:
 
     def q(arrays: dict[str, Any], state: Any, action: Any) -> Any:
         both = torch.cat([state, action], dim=-1)
-        return torch.stack([forward(arrays, "critics", both, None, number)[:, 0] for number in (0, 1)])
+        return torch.stack([forward(arrays, f"critics.{number}", both, None)[:, 0] for number in (0, 1)])
 
     for step in range(3):
-        key = jax.random.key(step)
-        place_key, now_key, next_key = jax.random.split(key, 3)
-        place = draw(memory, place_key, (RECIPE.batch_size,), planned=False)
+        happens = soft_chance(RECIPE, memory, jax.random.key(step))
+        place = happens.place
         rows = [torch.tensor(np.array(column[place.lane, place.position])) for column in memory.rows]
         state, taken, reward, discount, _, following = rows
-        noise, next_noise = (torch.tensor(np.array(jax.random.normal(k, taken.shape))) for k in (now_key, next_key))
+        noise, next_noise = (torch.tensor(np.array(x)) for x in happens[1:])
         temperature = log_temperature.detach().exp()
         _, density = squashed(actor, state, noise)
         temperature_loss = -(log_temperature * (density - A).detach()).mean()
@@ -73,7 +71,7 @@ def test_gradient_steps_equal_pytorch() -> None:
         temperature_adam.step()
         for name, array in targets.items():
             array.mul_(1 - RECIPE.tau).add_(RECIPE.tau * critics[name].detach())
-        learner, losses = step_once(RECIPE, memory, learner, key)
+        learner, losses = step_once(RECIPE, memory, learner, happens)
         np.testing.assert_allclose(losses[0], critic_loss.detach(), rtol=1e-4)
         np.testing.assert_allclose(losses[1], actor_loss.detach(), rtol=1e-3, atol=1e-5)
     ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")

@@ -13,8 +13,9 @@ import optax
 
 from gemrl.agents.host import Family
 from gemrl.agents.optimizers import adam, adam_start
-from gemrl.agents.values import bounds, fresh_returns, group_values, smoothing_noise
-from gemrl.memory import Memory, Rows, draw, insert, plan
+from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
+from gemrl.device import ONE_AFTER_THE_OTHER
+from gemrl.memory import Memory, Rows, insert, plan
 from gemrl.networks import Actor, Critics
 from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array, NStep
@@ -83,6 +84,8 @@ def move_targets(recipe: Recipe, learner: Learner) -> Learner:
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
     """The memory with `q_next` of the newest stale[e] rows of each lane evaluated; the work follows their number."""
+    networks = learner.target_actor.folded(), learner.target_critics.folded()
+    learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks)
     lanes, capacity = memory.rows.reward.shape
     width = max(1, REFRESH_CHUNK // lanes)
     lane = jnp.arange(lanes)[:, None]
@@ -111,17 +114,14 @@ class Batch(NamedTuple):
     upper: Array  # [K, G, B]
 
 
-def draw_batch(recipe: Recipe, learner: Learner, memory: Memory, key: Array) -> Batch:
+def batch_of(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> Batch:
     """A minibatch with its returns, from the memory or fresh from the target networks."""
-    place_key, target_key, bound_key = jax.random.split(key, 3)
-    planned = isinstance(recipe.targets, Planned)
-    groups = recipe.n_pairs if recipe.separate_batches else 1
-    place = draw(memory, place_key, (groups, recipe.batch_size), planned=planned)
-    if planned:
+    place = chance.place
+    if isinstance(recipe.targets, Planned):
         returns = memory.planned[:, place.lane, place.position]
     else:
-        returns = fresh_returns(recipe, learner, memory, place, target_key)
-    lower, upper = bounds(recipe, learner, memory, place, bound_key)
+        returns = fresh_returns(recipe, learner, memory, chance)
+    lower, upper = bounds(recipe, learner, memory, chance)
     observation = normalized(learner.normalizer, memory.rows.observation[place.lane, place.position])
     return Batch(observation, memory.rows.action[place.lane, place.position], returns, lower, upper)
 
@@ -150,9 +150,9 @@ def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, observation: Arra
     return -recipe.actor_objective(critics(observation, actor(observation))).mean()
 
 
-def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
+def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, chance: Chance) -> tuple[Learner, tuple[Array, Array]]:
     """One update of the critics and, every policy_delay-th time, of the actor; with both losses (NaN if not computed)."""
-    batch = draw_batch(recipe, learner, memory, key)
+    batch = batch_of(recipe, learner, memory, chance)
     optimizer = adam(recipe.learning_rate)
 
     loss, gradient = jax.value_and_grad(lambda critics: critic_loss(recipe, critics, batch))(learner.critics)
@@ -168,9 +168,8 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, key: Array) 
         return actor, state, jnp.nan
 
     updates = learner.updates + 1
-    actor, actor_optimizer, objective = jax.lax.cond(
-        updates % recipe.policy_delay == 0, improve, keep, learner.actor, learner.actor_optimizer
-    )
+    due = updates % recipe.policy_delay == 0
+    actor, actor_optimizer, objective = jax.lax.cond(due, improve, keep, learner.actor, learner.actor_optimizer)
     learner = eqx.tree_at(
         lambda x: (x.actor, x.critics, x.actor_optimizer, x.critic_optimizer, x.updates),
         learner,
@@ -187,7 +186,14 @@ def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple
     return observed(learner, new, count), insert(memory, new, count)
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2))
+def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
+    """All gradient steps of a round; with the losses of each."""
+    # Drawn for all steps at once: random numbers are slow in coming one step at a time.
+    chances = jax.vmap(partial(chance, recipe, memory))(jax.random.split(key, recipe.gradient_steps))
+    return jax.lax.scan(partial(gradient_step, recipe, memory), learner, chances)
+
+
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
 def train_round(
     recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:
@@ -195,11 +201,7 @@ def train_round(
     learner, memory = remember(learner, memory, new, count)
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
     learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
-    learner, losses = jax.lax.scan(
-        partial(gradient_step, recipe, memory),
-        eqx.tree_at(lambda x: x.key, learner, key),
-        jax.random.split(step_key, recipe.gradient_steps),
-    )
+    learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
     names = ("critic_loss", "actor_loss")
     return learner, memory, {name: jnp.nanmean(loss) for name, loss in zip(names, losses, strict=True)}
 

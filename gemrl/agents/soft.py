@@ -13,7 +13,8 @@ import optax
 
 from gemrl.agents.host import Family
 from gemrl.agents.optimizers import adam, adam_start
-from gemrl.memory import Memory, Rows, draw, insert
+from gemrl.device import ONE_AFTER_THE_OTHER
+from gemrl.memory import Memory, Place, Rows, draw, insert
 from gemrl.networks import MLP, Critics
 from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array
@@ -87,15 +88,28 @@ def init_learner(recipe: SoftRecipe, observation: int, action: int, seed: int) -
     return jax.tree.map(jnp.array, learner)
 
 
+class SoftChance(NamedTuple):
+    """All that is random in one gradient step."""
+
+    place: Place  # [B], the rows of the minibatch
+    noise: Array  # [B, A], of the actions in these rows' states
+    next_noise: Array  # [B, A], of those in the next ones
+
+
+def soft_chance(recipe: SoftRecipe, memory: Memory, key: Array) -> SoftChance:
+    """What happens to be in one gradient step."""
+    place_key, *noise_keys = jax.random.split(key, 3)
+    place = draw(memory, place_key, (recipe.batch_size,), planned=False)
+    return SoftChance(place, *(jax.random.normal(k, (recipe.batch_size, memory.rows.action.shape[-1])) for k in noise_keys))
+
+
 def gradient_step(
-    recipe: SoftRecipe, memory: Memory, learner: SoftLearner, key: Array
+    recipe: SoftRecipe, memory: Memory, learner: SoftLearner, chance: SoftChance
 ) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
     """One update of temperature, critics and actor, in this order; with the losses of critics and actor, and the temperature."""
-    place_key, now_key, next_key = jax.random.split(key, 3)
-    place = draw(memory, place_key, (recipe.batch_size,), planned=False)
+    place, noise, next_noise = chance
     rows = jax.tree.map(lambda column: column[place.lane, place.position], memory.rows)
     state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
-    noise, next_noise = (jax.random.normal(k, rows.action.shape) for k in (now_key, next_key))
     optimizer = adam(recipe.learning_rate)
     temperature = jnp.exp(learner.log_temperature)
 
@@ -147,18 +161,16 @@ def remember(learner: SoftLearner, memory: Memory, new: Rows, count: Array) -> t
     return observed(learner, new, count), insert(memory, new, count)
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2))
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
 def train_round(
     recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[SoftLearner, Memory, dict[str, Array]]:
     """New rows enter, then gradient steps; nothing is stored beside the rows, so nothing is ever due."""
     learner, memory = remember(learner, memory, new, count)
     key, step_key = jax.random.split(learner.key)
-    learner, losses = jax.lax.scan(
-        partial(gradient_step, recipe, memory),
-        eqx.tree_at(lambda x: x.key, learner, key),
-        jax.random.split(step_key, recipe.gradient_steps),
-    )
+    chances = jax.vmap(partial(soft_chance, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
+    learner = eqx.tree_at(lambda x: x.key, learner, key)
+    learner, losses = jax.lax.scan(partial(gradient_step, recipe, memory), learner, chances)
     names = ("critic_loss", "actor_loss", "ent_coef")
     return learner, memory, {name: loss.mean() for name, loss in zip(names, losses, strict=True)}
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from gemrl.memory import Memory, Place, stretch
+from gemrl.memory import Memory, Place, draw, stretch
 from gemrl.normalization import normalized
 from gemrl.planning import Array, NStep, Single
 from gemrl.recipes import Recipe
@@ -23,28 +23,50 @@ def smoothing_noise(recipe: Recipe, key: Array, shape: tuple[int, ...]) -> Array
     return jnp.clip(noise, -recipe.target_noise_clip, recipe.target_noise_clip)
 
 
-def group_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, key: Array | None = None) -> Array:
+class Chance(NamedTuple):
+    """All that is random in one gradient step; None where a recipe has no use for it."""
+
+    place: Place  # [*S], the rows of the minibatch
+    noise: Array | None  # [*S, A], on the actions that fresh targets look at
+    subset: Array | None  # the critics that fresh targets look at
+    ahead: Array | None  # [*S, reach, A], on the actions that a bound from ahead looks at
+
+
+def chance(recipe: Recipe, memory: Memory, key: Array, place: Place | None = None) -> Chance:
+    """What happens to be in one gradient step; S is (G, B) unless the rows are given."""
+    place_key, noise_key, subset_key, ahead_key = jax.random.split(key, 4)
+    fresh = isinstance(recipe.targets, Fresh)
+    if place is None:
+        shape = recipe.n_pairs if recipe.separate_batches else 1, recipe.batch_size
+        place = draw(memory, place_key, shape, planned=not fresh)
+    shape, actions = place.lane.shape, memory.rows.action.shape[-1]
+    noise = subset = ahead = None
+    if isinstance(recipe.targets, Fresh):
+        noise = smoothing_noise(recipe, noise_key, (*shape, actions))
+        if recipe.targets.subset:
+            subset = jax.random.permutation(subset_key, recipe.n_critics)[: recipe.targets.subset]
+    if isinstance(recipe.bound, Tightening):
+        ahead = smoothing_noise(recipe, ahead_key, (*shape, recipe.bound.reach, actions))
+    return Chance(place, noise, subset, ahead)
+
+
+def group_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
     """Each group's value of a state: the smallest Q'(s, pi'(s) + noise) of its critics. [B, D], [B, A] -> [K, B]."""
     observation = normalized(learner.normalizer, observation)
     action = jnp.clip(learner.target_actor(observation) + noise, -1, 1)
     q = learner.target_critics(observation, action).reshape(recipe.n_pairs, recipe.n_critics, -1)
-    if key is not None and isinstance(recipe.targets, Fresh) and recipe.targets.subset:
-        drawn = jax.random.permutation(key, recipe.n_critics)[: recipe.targets.subset]
-        q = q[:, drawn]
-    return q.min(axis=1)
+    return (q if subset is None else q[:, subset]).min(axis=1)
 
 
-def _smoothed_values(recipe: Recipe, learner: Learner, observation: Array, key: Array) -> Array:
-    """Each group's value of states of any shape. [*S, D] -> [K, *S]."""
-    flat = observation.reshape(-1, observation.shape[-1])
-    noise_key, subset_key = jax.random.split(key)
-    actions = learner.target_actor.body.layers[-1].weight.shape[-1]
-    noise = smoothing_noise(recipe, noise_key, (len(flat), actions))
-    return group_values(recipe, learner, flat, noise, subset_key).reshape(-1, *observation.shape[:-1])
+def _smoothed_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None) -> Array:
+    """Each group's value of states of any shape. [*S, D], [*S, A] -> [K, *S]."""
+    flat, noise = (x.reshape(-1, x.shape[-1]) for x in (observation, noise))
+    return group_values(recipe, learner, flat, noise, subset).reshape(-1, *observation.shape[:-1])
 
 
-def fresh_returns(recipe: Recipe, learner: Learner, memory: Memory, place: Place, key: Array) -> Array:
+def fresh_returns(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> Array:
     """n-step returns of drawn rows, bootstrapped by the target networks, never across an ending. [K, *S]."""
+    place, noise = chance.place, chance.noise
     planner = NStep(recipe.planner.rollout_cap)
     ahead = stretch(memory, place, planner.n)
     # The n-step return is linear in its bootstrap: its value at 0, and its slope, which is the product of discounts.
@@ -53,26 +75,30 @@ def fresh_returns(recipe: Recipe, learner: Learner, memory: Memory, place: Place
     slope = planner(jnp.zeros_like(ahead.reward), ahead.discount, ahead.last, nothing + 1)[0, ..., 0]
     end = jnp.take_along_axis(ahead.position, rewards.length[0, ..., :1] - 1, axis=-1)[..., 0]
     states = memory.rows.next_observation[place.lane, end]
-    return rewards.own[0, ..., 0] + slope * _smoothed_values(recipe, learner, states, key)
+    return rewards.own[0, ..., 0] + slope * _smoothed_values(recipe, learner, states, noise, chance.subset)
 
 
-def bounds(recipe: Recipe, learner: Learner, memory: Memory, place: Place, key: Array) -> tuple[Array, Array]:
+def bounds(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> tuple[Array, Array]:
     """What a critic's value of drawn rows should lie between; infinite where nothing is known. Each [K, *S]."""
+    place = chance.place
     free = jnp.full((recipe.n_pairs, *place.lane.shape), jnp.inf)
     if isinstance(recipe.bound, SelfImitation):
         stored = memory.planned[:, place.lane, place.position]
         return jnp.where(jnp.isnan(stored), -free, stored), free  # NaN: a row that came in since the last update
     if isinstance(recipe.bound, Tightening):
-        lower = _best_ahead(recipe, learner, memory, place, recipe.bound.reach, key)
+        lower = _best_ahead(recipe, learner, memory, chance)
         return lower, _tightest_behind(recipe, learner, memory, place, recipe.bound.reach)
     return -free, free
 
 
-def _best_ahead(recipe: Recipe, learner: Learner, memory: Memory, place: Place, reach: int, key: Array) -> Array:
+def _best_ahead(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> Array:
     """The best return of 1..reach steps after each row, with a bootstrap. [K, *S]."""
+    place, noise = chance.place, chance.ahead
+    assert noise is not None
+    reach = noise.shape[-2]
     ahead = stretch(memory, place, reach)
     states = memory.rows.next_observation[place.lane[..., None], ahead.position]
-    values = _smoothed_values(recipe, learner, states, key)
+    values = _smoothed_values(recipe, learner, states, noise, chance.subset)
     return Single(reach)(ahead.reward, ahead.discount, ahead.last, values)[..., 0]
 
 
