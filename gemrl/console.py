@@ -44,13 +44,15 @@ def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Iterator
     )
     with Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=20) as progress:
         bar = progress.add_task(title, total=steps, last="")
-        shown = 0.0
+        shown, compiling = 0.0, None
         for moment in moments:
             if moment.compiling:
                 progress.update(bar, description=f"{title} (compiling)", completed=moment.step)
-                if not console.is_terminal:
-                    console.print("compiling the training round", highlight=False)
-            elif moment.losses is not None or moment.evaluation or monotonic() - shown > 0.1:
+                compiling = monotonic()
+            elif compiling is not None:
+                console.print(f"first round: {monotonic() - compiling:.1f} s, most of it compiling", highlight=False)
+                compiling = None
+            if moment.losses is not None or moment.evaluation or monotonic() - shown > 0.1:
                 progress.update(bar, description=title, completed=moment.step)
                 shown = monotonic()
             if moment.evaluation:

@@ -50,22 +50,22 @@ def fold(
     """
     xp = choose.__array_namespace__()
     count = last.shape[-1]
-    remaining = min(depth, count)
+    depth = min(depth, count)
     follows = ~last & (xp.arange(count) < count - 1)
     # Rows behind the end, which nothing follows into: each join can then look ahead by a mere slice, and drops what it used up.
-    reward, discount, follows, choose, value = (_padded(x, remaining - 1) for x in (reward, discount, follows, choose, value))
-    one_step = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
-    power, window, size = one_step, Window(reward, discount, follows), 1
-    done = None
-    while remaining:
-        if remaining & 1:
-            done = power if done is None else _join(power, window, size, done, longest)
-        remaining >>= 1
-        if remaining:
-            power = _join(power, window, size, power, longest)
-            window, size = _lengthen(window, size), 2 * size
-    assert done is not None
-    return Rollout(*(x[..., :count] for x in done))
+    reward, discount, follows, choose, value = (_padded(x, depth - 1) for x in (reward, discount, follows, choose, value))
+    best = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
+    window, size = Window(reward, discount, follows), 1
+    rest, steps = None, 0  # a window of those steps that a power of two leaves over
+    left = depth - (1 << depth.bit_length() - 1)
+    while 2 * size <= depth:
+        if left & size:
+            rest, steps = window if rest is None else _follow(rest, window, steps), steps + size
+        best = _join(best, window, size, best, longest)
+        window, size = _follow(window, window, size), 2 * size
+    if rest is not None:  # what both halves have in common counts once, since it is a choice
+        best = _join(best, rest, steps, best, longest)
+    return Rollout(*(x[..., :count] for x in best))
 
 
 def _padded(x: Array, rows: int) -> Array:
@@ -75,7 +75,7 @@ def _padded(x: Array, rows: int) -> Array:
 
 
 def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: bool) -> Rollout:
-    """The choice among `first` (up to `size` steps) and `size` steps followed by `then` where they can be followed."""
+    """The choice among `first` and `size` steps followed by `then` where they can be followed."""
     xp = first.own.__array_namespace__()
     count = min(first.own.shape[-1], then.own.shape[-1] - size)
     first, window = Rollout(*(x[..., :count] for x in first)), Window(*(x[..., :count] for x in window))
@@ -90,10 +90,12 @@ def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: boo
     )
 
 
-def _lengthen(window: Window, size: int) -> Window:
-    """The window of twice as many steps."""
-    here, ahead = (Window(*(x[..., part] for x in window)) for part in (slice(None, -size), slice(size, None)))
-    return Window(here.reward + here.discount * ahead.reward, here.discount * ahead.discount, here.follows & ahead.follows)
+def _follow(first: Window, then: Window, size: int) -> Window:
+    """The window `first`, of `size` steps, and `then` after it."""
+    then = Window(*(x[..., size:] for x in then))
+    first = Window(*(x[..., : then.reward.shape[-1]] for x in first))
+    then = Window(*(x[..., : first.reward.shape[-1]] for x in then))
+    return Window(first.reward + first.discount * then.reward, first.discount * then.discount, first.follows & then.follows)
 
 
 def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tuple[Array, Array, Array, Array]:
