@@ -10,14 +10,12 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from gemrl.threads import LIBRARIES
+
 RESULTS = Path("results")
 """Where evaluations of finished runs are kept; models are not."""
 
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "JAX_PLATFORMS": "cpu",
-}
+ONE_THREAD = {"JAX_PLATFORMS": "cpu", **dict.fromkeys(LIBRARIES, "1")}
 
 
 def run_all(jobs: Iterable[tuple[Path, list[str]]], workers: int) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import statistics
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -14,6 +17,7 @@ import numpy as np
 
 from benchmarks import dense
 from benchmarks.timing import Samples, alternate, medians, processors, seconds
+from gemrl import checkpoint
 from gemrl.agents.continuous import gradient_steps, init_learner, refresh, train_round
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.memory import Memory, Rows, empty_rows, plan
@@ -153,6 +157,15 @@ def environment_speed(steps: int = 3000) -> float:
     return steps / (time.perf_counter() - start)
 
 
+def checkpoint_seconds(case: Case) -> float:
+    """Seconds that a checkpoint of HalfCheetah-v5 with a full memory takes, on the disk and synced."""
+    model = GEM("HalfCheetah-v5", seed=0, buffer_size=case.rows)
+    model.learn(1)
+    model.agent._ring = full_memory(case.rows)
+    with tempfile.TemporaryDirectory(dir=".") as folder:
+        return statistics.median(seconds(partial(checkpoint.write, Path(folder), model, {}, {})) for _ in range(5))
+
+
 def main() -> None:
     """Prints the table."""
     case, found = Case(), versions()
@@ -171,6 +184,9 @@ def main() -> None:
     print(f"acting and stepping HalfCheetah-v5: {acting:,.0f} steps/s")
     with_training = recipe.train_freq / (recipe.train_freq / acting + times["round"])
     print(f"environment steps per second with training, memory full: {with_training:.1f}")
+    writing = checkpoint_seconds(case)
+    part = writing / max(checkpoint.SECONDS, writing / checkpoint.SHARE)
+    print(f"checkpoint, memory full: {1e3 * writing:.0f} ms, by default {part:.2%} of training time")
 
 
 if __name__ == "__main__":

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, cut, draw, empty_rows, insert, plan, stretch
+from gemrl.memory import Memory, Rows, cut, draw, empty_rows, insert, plan, row_bytes, stretch
 from gemrl.planning import NStep, Twin
 from gemrl.staging import Staging
 
@@ -140,3 +143,30 @@ def test_staging_leaves_out_lanes_that_were_only_reset() -> None:
     np.testing.assert_array_equal(count, [3, 2])
     np.testing.assert_array_equal(rows.reward[0], [1, 2, 3])
     np.testing.assert_array_equal(rows.reward[1, :2], [1, 3])
+
+
+def test_a_row_takes_the_bytes_that_are_told() -> None:
+    memory = Memory.empty(2, 50, 17, 6, 2)
+    counts = sum(getattr(memory, name).nbytes for name in ("head", "size", "unplanned"))
+    assert sum(array.nbytes for array in jax.tree.leaves(memory)) - counts == 100 * row_bytes(17, 6, 2)
+
+
+FLAT = """
+import resource
+from gemrl.models import GEM
+from tests.probes import Truncated
+small = dict(net_arch=(8, 8), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
+model, seen = GEM(Truncated(), seed=0, **small), []
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
+model.learn(10_000)
+before = resident()
+model.learn(30_000, reset_num_timesteps=False)
+print(resident() - before)
+"""
+
+
+def test_nothing_grows_with_time() -> None:
+    """Resident memory over 30,000 steps once the ring is full."""
+    shown = subprocess.run([sys.executable, "-c", FLAT], capture_output=True, text=True, check=True).stdout
+    assert int(shown) < 2_000_000
