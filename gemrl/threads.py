@@ -14,7 +14,9 @@ LIBRARIES = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 def thread_count() -> int:
     """The number of threads that this process computes on."""
     told = os.environ.get(LIBRARIES[0], "")
-    return int(told) if told.isdecimal() and int(told) else len(os.sched_getaffinity(0))
+    if told.isdecimal() and int(told):
+        return int(told)
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def settle(words: Sequence[str]) -> None:
