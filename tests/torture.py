@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import random
 import signal
@@ -9,6 +11,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 from gemrl.files import TEMPORARY
 from gemrl.runs import versions
@@ -31,28 +34,35 @@ def run_undisturbed(folder: Path, *words: str) -> float:
     return time.monotonic() - start
 
 
-def run_killed(folder: Path, kills: int, seconds: float, rng: random.Random, *words: str) -> int:
-    """Trains the same, killed `kills` times, every second time during the writing of a file; how many of these there were."""
-    during_writes = 0
-    for number in range(kills):
+class Kills(NamedTuple):
+    """How often a training was killed at work, and how often of these during the writing of a file."""
+
+    all: int
+    during_writes: int
+
+
+def run_killed(folder: Path, kills: int, seconds: float, rng: random.Random, *words: str) -> Kills:
+    """Trains the same, killed up to `kills` times, every second time during the writing of a file, and then to its end."""
+    done = during_writes = 0
+    while done < kills:
         begun = (folder / "run.json").exists()
         command = words_of("resume", str(folder)) if begun else words_of("train", *words, "--run", str(folder))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ)
-        if number % 2:
-            during_writes += _wait_for_writes(folder, process, rng.randrange(1, 5))
-        else:
-            _wait(process, rng.uniform(0.1, 0.8) * seconds)
+        writing = _wait_for_writes(folder, process, rng.randrange(1, 4)) if done % 2 else _wait(process, rng.uniform(0, seconds))
+        finished = process.poll() is not None
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        if process.wait() >= 0 and finished:
+            break
+        done, during_writes = done + 1, during_writes + writing
     subprocess.run(words_of("resume", str(folder)), check=True, capture_output=True, env=os.environ)
-    return during_writes
+    return Kills(done, during_writes)
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> None:
-    try:
+def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
+    """Waits so long, or until it ends; it is not known to be writing."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
-    except subprocess.TimeoutExpired:
-        return
+    return False
 
 
 def _wait_for_writes(folder: Path, process: subprocess.Popen[bytes], number: int) -> bool:
@@ -90,6 +100,22 @@ KILLED = {
 
 COMMON = ["--eval-every", "500", "--eval-episodes", "1", "--threads", "1"]
 COMMON += ["--set", "learning_starts=300", "gradient_steps=20", "net_arch=(64, 64)", "buffer_size=1500"]
+
+
+def kill_often(workplace: Path, env: str, words: list[str], kills: int) -> str:
+    """Kills runs of one seed after the other until there were enough kills; the row of a table."""
+    done, during, differ = 0, 0, set()
+    for seed in itertools.count():
+        places = [workplace / f"{env}-{seed}-{kind}" for kind in ("undisturbed", "killed")]
+        all_words = [env, "--seed", str(seed), *words, *COMMON]
+        seconds = run_undisturbed(places[0], *all_words)
+        found = run_killed(places[1], kills - done, 0.6 * seconds, random.Random(seed), *all_words)
+        done, during = done + found.all, during + found.during_writes
+        differ |= set(differences(*places))
+        if done >= kills:
+            break
+    outcome = "same bytes" if not differ else f"DIFFERENT: {', '.join(sorted(differ))}"
+    return f"| SIGKILL, gem on {env}, {seed + 1} run(s) | {done}, {during} of them during a write | {outcome} |"
 
 
 def full_disk(workplace: Path) -> str:
@@ -132,14 +158,10 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
         workplace = Path(name)
-        for number, (env, words) in enumerate(KILLED.items()):
-            kills, places = options.kills // len(KILLED), [workplace / f"{env}-{kind}" for kind in ("undisturbed", "killed")]
-            seconds = run_undisturbed(places[0], env, *words, *COMMON)
-            during = run_killed(places[1], kills, seconds, random.Random(number), env, *words, *COMMON)
-            differ = differences(*places)
-            outcome = "same bytes" if not differ else f"DIFFERENT: {', '.join(differ)}"
-            lines.append(f"| SIGKILL, gem on {env} | {kills}, {during} of them during a write | {outcome} |")
+        for env, words in KILLED.items():
+            lines.append(kill_often(workplace, env, words, options.kills // len(KILLED)))
             print(lines[-1], flush=True)
+        places = sorted(workplace.glob("*-undisturbed"))
         fuzzer = Fuzzer(max((places[0] / "checkpoints").iterdir()), workplace, seed=1)
         for number in range(options.damages):
             fuzzer.hostile() if number % 4 == 0 else fuzzer.honest()
