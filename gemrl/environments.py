@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from gemrl.errors import CannotMake, EnvironmentFault, GemrlError, MissingExtra, UnsupportedSpace, unknown
+from gemrl.errors import BadValue, CannotMake, EnvironmentFault, GemrlError, MissingExtra, UnsupportedSpace, unknown
 from gemrl.watchdog import answering
 
 EXTRAS = {"mujoco": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d", "ale_py": "atari", "imageio": "mujoco"}
@@ -146,6 +146,14 @@ class Scaling:
         self.observation_size = int(np.prod(observation.shape))
         self.action_size = int(np.prod(action.shape))
         self._low, self._high = action.low.astype(np.float64), action.high.astype(np.float64)
+
+    def check_fits(self, model: Scaling) -> None:
+        """Raises unless an environment of these spaces fits a model: bounds of actions matter, those of observations do not."""
+        if self.observation_space.shape != model.observation_space.shape:
+            shapes = self.observation_space.shape, model.observation_space.shape
+            raise BadValue(f"the environment's observation_space has shape {shapes[0]}, the model's {shapes[1]}")
+        if self.action_space != model.action_space:
+            raise BadValue(f"the environment's action_space is {self.action_space}, the model's {model.action_space}")
 
     def flat(self, observation: Any) -> np.ndarray:
         """An observation as [D]."""

@@ -18,7 +18,7 @@ from gemrl.agents import continuous, soft
 from gemrl.agents.host import Family, OffPolicyAgent
 from gemrl.callbacks import AnyCallback, Logger, Watchers
 from gemrl.device import find_device
-from gemrl.environments import EnvironmentMaker, Scaling, make
+from gemrl.environments import EnvironmentMaker, Scaling
 from gemrl.errors import BadValue, GemrlError, ModelFileError, check_number
 from gemrl.memory import Memory
 from gemrl.progress import Progress
@@ -27,7 +27,7 @@ from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
 from gemrl.task import Task
 from gemrl.training import Moment, Schedule, scheduled, train
-from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, name_of
+from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, made, name_of
 from gemrl.watchdog import Interrupts
 
 FAMILIES: dict[type[AnyRecipe], Family] = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
@@ -155,7 +155,7 @@ class Model:
     def set_env(self, env: Any) -> None:
         """Changes the environment for one, or as many, with the same spaces."""
         task = as_task(made(env), self.seed)
-        _check_same_spaces(task.scaling, self._scaling)
+        task.scaling.check_fits(self._scaling)
         if task.lanes != self.agent.lanes:
             raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
         self._task = task
@@ -296,7 +296,7 @@ class Model:
         lanes = int(header["n_envs"])
         model = cls.__new__(cls)
         model._setup(chosen, scaling if env is None else made(env, lanes), int(header["seed"]), device, lanes=lanes)
-        _check_same_spaces(model._scaling, scaling)
+        model._scaling.check_fits(scaling)
         model.agent.restore(files.read_learner(header, model.agent.learner))
         model.num_timesteps = int(header["num_timesteps"])
         saved = files.read_memory(header)
@@ -307,22 +307,6 @@ class Model:
 
 def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
-
-
-def _check_same_spaces(environment: Scaling, model: Scaling) -> None:
-    """Raises unless an environment fits a model; bounds of observations do not matter, those of actions do."""
-    if environment.observation_space.shape != model.observation_space.shape:
-        shapes = environment.observation_space.shape, model.observation_space.shape
-        raise BadValue(f"the environment's observation_space has shape {shapes[0]}, the model's {shapes[1]}")
-    if environment.action_space != model.action_space:
-        raise BadValue(f"the environment's action_space is {environment.action_space}, the model's {model.action_space}")
-
-
-def made(env: Any, n_envs: int = 1) -> Any:
-    """The environment itself, or what its id names: one, or a list of several."""
-    if not isinstance(env, str):
-        return env
-    return make(env) if n_envs == 1 else [make(env) for _ in range(n_envs)]
 
 
 def _itself(env: gym.Env) -> gym.Env:

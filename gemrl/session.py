@@ -98,8 +98,8 @@ class _Session:
         return f"{run['algo']} on {run['env']}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
 
     def _new_model(self) -> Model:
-        from gemrl.model import made
         from gemrl.models import MODELS
+        from gemrl.vector import made
 
         run, env = self._run, made(self._run["env"], self._run["n_envs"])
         return MODELS[run["algo"]].from_recipe(self._recipe(), env, seed=run["seed"], device=run["device"])

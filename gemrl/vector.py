@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gemrl.environments import Episode, Scaling, Step, Transition, checked_batch
+from gemrl.environments import Episode, Scaling, Step, Transition, checked_batch, make
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.seeding import derived_seed
 from gemrl.snapshot import Snapshot
@@ -205,3 +205,10 @@ def as_task(env: Any, seed: int) -> AnyTask:
     if _is_vec_env(env):
         return VecEnvTask(env, seed)
     raise BadValue(f"env must be an id, a gymnasium.Env, a VectorEnv or a VecEnv, not {type(env).__name__}")
+
+
+def made(env: Any, n_envs: int = 1) -> Any:
+    """The environment itself, or what its id names: one, or a list of several."""
+    if not isinstance(env, str):
+        return env
+    return make(env) if n_envs == 1 else [make(env) for _ in range(n_envs)]
