@@ -83,12 +83,15 @@ class _Session:
             found = checkpoint.newest(folder, self._load, self._say)
             model = found[1] if found else self._new_model()
         self._say(self._first_line(model.recipe))
-        with self._told_of_disk():
+        insisted = partial(end_now, f"stopped at once; {folder} keeps its last checkpoint", INTERRUPTED)
+        with self._told_of_disk(), Interrupts(insisted) as interrupts:
             try:
-                finished = self._train(model, found[0] if found else None)
+                finished = self._train(model, found[0] if found else None, interrupts)
             finally:  # whatever ends a run, what it has learnt can be looked at
                 model.save(folder / "model")
-        _closing_words(folder, self._say, finished)
+            if not finished:
+                self._say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {folder}")
+            _closing_words(folder, self._say, finished)
         return DONE if finished else INTERRUPTED
 
     def _first_line(self, chosen: AnyRecipe) -> str:
@@ -116,7 +119,7 @@ class _Session:
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {found.facts.get('env')}")
         return model
 
-    def _train(self, model: Model, found: Checkpoint | None) -> bool:
+    def _train(self, model: Model, found: Checkpoint | None, interrupts: Interrupts) -> bool:
         """Trains, shows, records and writes checkpoints; False if interrupted."""
         from gemrl import checkpoint
         from gemrl.console import with_progress
@@ -129,24 +132,23 @@ class _Session:
         board = tensorboard(self._folder / "tensorboard", model.num_timesteps) if run["tensorboard"] else None
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)
-        insisted = partial(end_now, f"stopped at once; {self._folder} keeps its last checkpoint", INTERRUPTED)
-        with Interrupts(insisted) as interrupts:
-            try:
-                for moment in with_progress(model.train(run["steps"], schedule, observation), run["steps"], run["algo"]):
-                    line = recorder(moment)
-                    for name, value in (line or {}).items():
-                        if board:
-                            board.add_scalar(name, value, moment.step)
-                    if moment.taken and (interrupts.asked or moment.step >= run["steps"] or clock.due(moment.step)):
-                        clock.time(write, moment.step)
-                    if interrupts.asked:
-                        self._say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {self._folder}")
-                        return False
-            finally:
-                recorder.close()
-                schedule.evaluator.close()
-                if board:
-                    board.close()
+        try:
+            for moment in with_progress(model.train(run["steps"], schedule, observation), run["steps"], run["algo"]):
+                line = recorder(moment)
+                for name, value in (line or {}).items():
+                    if board:
+                        board.add_scalar(name, value, moment.step)
+                if not moment.taken:
+                    continue
+                if interrupts.asked or moment.step >= run["steps"] or clock.due(moment.step):
+                    clock.time(write, moment.step)
+                if interrupts.asked:
+                    return False
+        finally:
+            recorder.close()
+            schedule.evaluator.close()
+            if board:
+                board.close()
         return True
 
     def _go_on(self, model: Model, recorder: runs.Recorder, found: Checkpoint | None) -> np.ndarray | None:
