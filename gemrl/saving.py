@@ -105,7 +105,8 @@ def space_from_dict(values: Any) -> gym.spaces.Box:
         shape, dtype = tuple(int(n) for n in values["shape"]), np.dtype(str(values["dtype"]))
         if dtype.kind not in "fiu":
             raise BadValue(f"type {dtype}")
-        low, high = (np.array([float(x) for x in values[side]]).reshape(shape).astype(dtype) for side in ("low", "high"))
+        with np.errstate(over="ignore"):  # a bound too large for the type is infinite
+            low, high = (np.array([float(x) for x in values[side]]).reshape(shape).astype(dtype) for side in ("low", "high"))
         return gym.spaces.Box(low, high, shape, dtype.type)
     except (*DAMAGED, AssertionError) as error:
         raise ModelFileError(f"a space in the model's JSON is damaged: {error}") from None
