@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import textwrap
 from pathlib import Path
 
 import numpy as np
@@ -27,8 +28,9 @@ def draw(target: Path, seeds: int) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 3.8), layout="constrained", dpi=130)
+    figure, axes = plt.subplots(figsize=(8, 4.4), layout="constrained", dpi=130)
     labels = {"td3": "td3", **{name: f"{name}: {summary}" for name, (summary, _) in GROUPS["ladder"].items()}}
+    labels = {name: textwrap.fill(label, 40) for name, label in labels.items()}
     for row, name in enumerate(NAMES):
         finals = [
             read_evaluations(folder(name, seed))["return_mean"][-1] for seed in range(seeds) if finished(folder(name, seed))
@@ -38,7 +40,7 @@ def draw(target: Path, seeds: int) -> None:
             axes.plot(finals, [row] * len(finals), "o", color="black", markersize=4)
     axes.set_yticks(range(len(NAMES)), [labels[name] for name in NAMES], fontsize=8)
     axes.invert_yaxis()
-    axes.set_xlabel(f"return on {ENV} after {STEPS:,} steps; bar: mean, points: {seeds} seeds")
+    axes.set_xlabel(f"return after {STEPS:,} steps of {ENV}\nbar: mean, points: {seeds} seeds", fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.3)
     figure.savefig(target, metadata={"Software": None})
