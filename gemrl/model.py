@@ -30,6 +30,9 @@ from gemrl.training import Moment, Schedule, scheduled, train
 from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, made, name_of
 from gemrl.watchdog import Interrupts
 
+MOST_LANES = 4096
+"""More environments than a saved model may speak of."""
+
 FAMILIES: dict[type[AnyRecipe], Family] = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
 
 
@@ -293,7 +296,8 @@ class Model:
         chosen = type(recipe(cls.algo)).from_dict(header["recipe"])
         scaling = Scaling(*(saving.space_from_dict(header[name]) for name in ("observation_space", "action_space")))
         files.check_size(chosen, scaling.observation_size)
-        lanes = int(header["n_envs"])
+        lanes = header["n_envs"]
+        check_number("n_envs", lanes, 1, MOST_LANES, whole=True)
         model = cls.__new__(cls)
         model._setup(chosen, scaling if env is None else made(env, lanes), int(header["seed"]), device, lanes=lanes)
         model._scaling.check_fits(scaling)

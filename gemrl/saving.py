@@ -22,7 +22,7 @@ FORMAT = 2
 ENDINGS = {".safetensors", ".json", ".zip"}
 """Stripped from a path; .zip is what Stable-Baselines3's callbacks add."""
 
-DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError)
+DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError)
 """What values of the wrong kind, where JSON was expected to hold others, may raise."""
 
 
