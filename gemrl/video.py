@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemrl.environments import make
-from gemrl.errors import BadValue, EnvironmentFault, MissingExtra
+from gemrl.errors import BadValue, CannotMake, EnvironmentFault, MissingExtra
 from gemrl.evaluation import EPISODE_CAP
 from gemrl.seeding import derived_seed
 
@@ -57,7 +57,7 @@ def check_mode(env_id: str, mode: str) -> None:
 def check_screen() -> None:
     """Raises where there is no screen to show a window on."""
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise EnvironmentFault("--render needs a screen, and DISPLAY is not set; --video FILE films without one")
+        raise CannotMake("--render needs a screen, and DISPLAY is not set; --video FILE films without one")
 
 
 def film(model: Model, env_id: str, seed: int, path: Path) -> int:

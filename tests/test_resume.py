@@ -93,8 +93,12 @@ def with_deed(folder: Path, deed: str, at: tuple[int, ...] = (330,)) -> dict[str
     return {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parents[1]}"}
 
 
+# A shell that starts tests in the background has their children ignore SIGINT, so it is set as a terminal has it.
+START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from gemrl.__main__ import script; script()"
+
+
 def command(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "gemrl", *words], capture_output=True, text=True, check=False, env=env)
+    return subprocess.run([sys.executable, "-c", START, *words], capture_output=True, text=True, check=False, env=env)
 
 
 WORDS = ["interrupted_env:Interrupted-v0", "--steps", "500", *EVALUATIONS, "--set", *SETTINGS, *ROUNDS]
