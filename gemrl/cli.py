@@ -169,7 +169,7 @@ def _add_theory(commands: Subcommands[_Parser]) -> None:
         allow_abbrev=False,
     )
     theory.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="where the figures go (default: theory)")
-    theory.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures: about an hour")
+    theory.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures; takes far longer")
     theory.add_argument("--seed", type=_whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
     theory.set_defaults(command=_theory)
 

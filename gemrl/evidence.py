@@ -44,6 +44,10 @@ class Mean(NamedTuple):
         half = quantile(self.samples - 1, comparisons) * self.error
         return self.value - half, self.value + half
 
+    def minus(self, other: Mean) -> Mean:
+        """The difference of two independent means, with the fewer samples of both."""
+        return Mean(self.value - other.value, float(np.hypot(self.error, other.error)), min(self.samples, other.samples))
+
     def told(self, comparisons: int = 1) -> str:
         """The mean with its limits."""
         low, high = self.interval(comparisons)

@@ -167,4 +167,5 @@ def _conditions(plt: Any, data: dict[str, Any]) -> Any:
     for axes in (costs, pays, extra, shared):
         _zero(axes)
         axes.legend()
+    shared.legend(loc="upper left")
     return figure
