@@ -1,4 +1,4 @@
-"""The command line: gemrl train, evaluate, algos. JAX is imported only once the arguments are known to be good."""
+"""The command line: gemrl train, resume, evaluate, algos, theory. JAX is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_resume, _add_evaluate, _add_algos):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_algos, _add_theory):
         add(commands)
     if not words:
         parser.print_help()
@@ -161,6 +161,19 @@ def _add_algos(commands: Subcommands[_Parser]) -> None:
     algos.set_defaults(command=_algos)
 
 
+def _add_theory(commands: Subcommands[_Parser]) -> None:
+    theory = commands.add_parser(
+        "theory",
+        help="check the paper's theorems by experiment",
+        description="Check the paper's theorems by experiment: a figure and a line of verdict for each.",
+        allow_abbrev=False,
+    )
+    theory.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="where the figures go (default: theory)")
+    theory.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures; takes far longer")
+    theory.add_argument("--seed", type=_whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
+    theory.set_defaults(command=_theory)
+
+
 def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute (default: auto)")
 
@@ -215,3 +228,9 @@ def _algos(options: argparse.Namespace) -> int:
 
     show(fields_table() if options.fields else algorithms_table())
     return DONE
+
+
+def _theory(options: argparse.Namespace) -> int:
+    from gemrl.theory import show_theory
+
+    return show_theory(options)

@@ -176,7 +176,9 @@ def test_algos(capsys: pytest.CaptureFixture[str]) -> None:
     assert all(name in shown for name in Recipe().settable())
 
 
-@pytest.mark.parametrize("words", [["--help"], ["train", "--help"], ["evaluate", "--help"], ["algos", "--help"]])
+@pytest.mark.parametrize(
+    "words", [["--help"], ["train", "--help"], ["evaluate", "--help"], ["algos", "--help"], ["theory", "--help"]]
+)
 def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
         main(words)
