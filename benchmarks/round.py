@@ -26,8 +26,10 @@ from gemrl.planning import Twin
 from gemrl.recipes import GEM as GEM_RECIPE
 from gemrl.recipes import Recipe
 from gemrl.runs import versions
+from gemrl.spaces import Layout
 
 OBSERVATION, ACTION, EPISODE = 17, 6, 1000
+LAYOUT = Layout((OBSERVATION,), ACTION)
 MULTIPLY = 2048
 """Rows and columns of a large matrix."""
 
@@ -52,11 +54,11 @@ class Case:
 def full_memory(rows: int) -> Memory:
     """A memory of random rows in episodes of 1000 steps, each cut by a time limit."""
     rng = np.random.default_rng(0)
-    columns = Rows(*(rng.standard_normal(x.shape, np.float32) for x in empty_rows(1, rows, OBSERVATION, ACTION)))
+    columns = Rows(*(rng.standard_normal(x.shape, np.float32) for x in empty_rows(1, rows, LAYOUT).columns().values()))
     last = np.arange(rows)[None] % EPISODE == EPISODE - 1
     columns = columns._replace(discount=np.full((1, rows), 0.99, np.float32), last=last)
     values, zero = rng.standard_normal((2, 1, rows), np.float32), np.zeros(1, np.int32)
-    memory = Memory(columns, values, values, zero, np.array([rows], np.int32), zero)
+    memory = Memory(columns, values, values, None, zero, np.array([rows], np.int32), zero)
     return jax.tree.map(jnp.array, memory)
 
 
@@ -65,10 +67,10 @@ class Round:
 
     def __init__(self, case: Case) -> None:
         recipe = self._recipe = case.recipe
-        self._learner, self._memory = init_learner(recipe, OBSERVATION, ACTION, 0), full_memory(case.rows)
+        self._learner, self._memory = init_learner(recipe, LAYOUT, 0), full_memory(case.rows)
         self._key = jax.random.key(1)
         # What enters in a round: as many rows as the host may stage, none of them filled, so that the memory stays as it is.
-        self._nothing = empty_rows(1, 128, OBSERVATION, ACTION), np.zeros(1, np.int32)
+        self._nothing = empty_rows(1, 128, LAYOUT), np.zeros(1, np.int32)
         self._planner = jax.jit(recipe.planner)
         self._planned = jax.jit(lambda memory: plan(memory, recipe.planner).planned)
         compiled = partial(jax.jit, compiler_options=ONE_AFTER_THE_OTHER)  # as the round is
@@ -161,7 +163,7 @@ def checkpoint_seconds(case: Case) -> float:
     """Seconds that a checkpoint of HalfCheetah-v5 with a full memory takes, on the disk and synced."""
     model = GEM("HalfCheetah-v5", seed=0, buffer_size=case.rows)
     model.learn(1)
-    model.agent._ring = full_memory(case.rows)
+    model.agent._ring = full_memory(case.rows)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=".") as folder:
         return statistics.median(seconds(partial(checkpoint.write, Path(folder), model, {}, {})) for _ in range(5))
 

@@ -7,12 +7,15 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import gemrl
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
+
+if TYPE_CHECKING:
+    from gemrl.spaces import Layout
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
@@ -81,12 +84,14 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
     train = commands.add_parser(
         "train",
         help="train an agent on an environment",
-        description="Train an agent on any gymnasium environment with continuous actions.",
+        description="Train an agent on any gymnasium environment with continuous or discrete actions.",
         epilog="All fields that --set reaches: gemrl algos --fields",
         allow_abbrev=False,
     )
     train.add_argument("env", metavar="ENV", help="a gymnasium id such as HalfCheetah-v5, or package.module:Env-v0")
-    train.add_argument("--algo", default="gem", metavar="NAME", help="a recipe of `gemrl algos` (default: gem)")
+    train.add_argument(
+        "--algo", default="gem", metavar="NAME", help="a recipe of `gemrl algos` (default: gem, of the kind that fits ENV)"
+    )
     train.add_argument("--steps", type=_count, default=1_000_000, metavar="N", help="environment steps (default: 1,000,000)")
     train.add_argument("--seed", type=_whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
     train.add_argument("--run", type=Path, metavar="DIR", help="the run's folder (default: runs/<algo>/<env>/<seed>)")
@@ -198,17 +203,16 @@ def _count(text: str) -> int:
     return number
 
 
-def chosen_recipe(algo: str, env_id: str, settings: Sequence[str]) -> AnyRecipe:
+def chosen_recipe(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> AnyRecipe:
     """The recipe `algo` with the environment's preset and then the settings, each field=value."""
-    return recipe(algo).for_environment(env_id).but_as_told([split_setting(setting) for setting in settings])
+    return recipe(algo).for_environment(env_id, layout).but_as_told([split_setting(setting) for setting in settings])
 
 
 def _train(options: argparse.Namespace) -> int:
-    chosen = chosen_recipe(options.algo, options.env, options.settings)
-    folder = options.run or Path("runs", options.algo, options.env.replace("/", "-").replace(":", "-"), str(options.seed))
+    recipe(options.algo)  # a name that is wrong is told before anything is imported or made
     from gemrl.session import train_run
 
-    return train_run(options, chosen, folder)
+    return train_run(options)
 
 
 def _resume(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""gymnasium in, transitions out: environments by name or object, with flat observations and actions in [-1, 1]."""
+"""gymnasium in, transitions out: environments by name or object, whose every answer is checked."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from gemrl.errors import BadValue, CannotMake, EnvironmentFault, GemrlError, MissingExtra, UnsupportedSpace, unknown
+from gemrl.errors import CannotMake, EnvironmentFault, GemrlError, MissingExtra, unknown
+from gemrl.spaces import Spaces
 from gemrl.watchdog import answering
 
 EXTRAS = {"mujoco": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d", "ale_py": "atari", "imageio": "mujoco"}
@@ -22,12 +23,12 @@ EXTRAS = {"mujoco": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box
 class Transition(NamedTuple):
     """One step of E environments."""
 
-    observation: np.ndarray  # [E, D]
-    action: np.ndarray  # [E, A], in [-1, 1]
+    observation: np.ndarray  # [E, *O]
+    action: np.ndarray  # [E, A], in [-1, 1] or numbers of choices
     reward: np.ndarray  # [E]
     terminated: np.ndarray  # [E] bool
     truncated: np.ndarray  # [E] bool
-    next_observation: np.ndarray  # [E, D], before any reset
+    next_observation: np.ndarray  # [E, *O], before any reset
     stored: np.ndarray  # [E] bool; False where the environment was only reset
 
 
@@ -42,7 +43,7 @@ class Step(NamedTuple):
     """What one step of all environments brought."""
 
     transition: Transition
-    observation: np.ndarray  # [E, D], to act on next: of a new episode, where one ended
+    observation: np.ndarray  # [E, *O], to act on next: of a new episode, where one ended
     ended: list[Episode]
     infos: list[dict[str, Any]]  # one of each environment
 
@@ -114,83 +115,31 @@ def _first_line(error: object) -> str:
     return text.splitlines()[0].rstrip(".")
 
 
-def check_spaces(observation: gym.Space, action: gym.Space) -> None:
-    """Raises unless both are Boxes and the actions are bounded."""
-    if not isinstance(observation, gym.spaces.Box):
-        raise UnsupportedSpace(f"observations must be a Box, not {_kind(observation)}{_flatten_hint(observation)}")
-    if isinstance(action, gym.spaces.Discrete):
-        raise UnsupportedSpace("discrete actions are not supported yet: actions must be a Box")
-    if not isinstance(action, gym.spaces.Box):
-        raise UnsupportedSpace(f"actions must be a Box, not {_kind(action)}")
-    if not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
-        raise UnsupportedSpace(f"action bounds must be finite, not {action}: give the environment's action_space low and high")
-
-
-def _kind(space: gym.Space) -> str:
-    return type(space).__name__
-
-
-def _flatten_hint(space: gym.Space) -> str:
-    nested = isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple))
-    return ": wrap the environment in gymnasium.wrappers.FlattenObservation" if nested else ""
-
-
-class Scaling:
-    """Between an environment's own spaces and what agents see: observations flat and float32, actions in [-1, 1]."""
-
-    def __init__(self, observation: gym.Space, action: gym.Space) -> None:
-        check_spaces(observation, action)
-        assert isinstance(observation, gym.spaces.Box)
-        assert isinstance(action, gym.spaces.Box)
-        self.observation_space, self.action_space = observation, action
-        self.observation_size = int(np.prod(observation.shape))
-        self.action_size = int(np.prod(action.shape))
-        self._low, self._high = action.low.astype(np.float64), action.high.astype(np.float64)
-
-    def check_fits(self, model: Scaling) -> None:
-        """Raises unless an environment of these spaces fits a model: bounds of actions matter, those of observations do not."""
-        if self.observation_space.shape != model.observation_space.shape:
-            shapes = self.observation_space.shape, model.observation_space.shape
-            raise BadValue(f"the environment's observation_space has shape {shapes[0]}, the model's {shapes[1]}")
-        if self.action_space != model.action_space:
-            raise BadValue(f"the environment's action_space is {self.action_space}, the model's {model.action_space}")
-
-    def flat(self, observation: Any) -> np.ndarray:
-        """An observation as [D]."""
-        return np.asarray(observation, dtype=np.float32).reshape(-1)
-
-    def unscaled(self, action: np.ndarray) -> np.ndarray:
-        """Actions in [-1, 1] [*B, A] as the environment's own [*B, *shape]."""
-        unit = (np.clip(action, -1, 1).astype(np.float64).reshape(*action.shape[:-1], *self._low.shape) + 1) / 2
-        scaled = (self._low + unit * (self._high - self._low)).astype(self.action_space.dtype)
-        return np.clip(scaled, self.action_space.low, self.action_space.high)  # rounding may step out of the bounds
-
-
 class Outcome(NamedTuple):
     """What one environment answers to one action, checked."""
 
-    observation: np.ndarray  # [D]
+    observation: np.ndarray  # [*O]
     reward: float
     terminated: bool
     truncated: bool
     info: dict[str, Any]
 
 
-def checked_reset(env: gym.Env, seed: int, scaling: Scaling, where: str) -> np.ndarray:
-    """The first observation of a new episode [D]."""
+def checked_reset(env: gym.Env, seed: int, spaces: Spaces, where: str) -> np.ndarray:
+    """The first observation of a new episode [*O]."""
     try:
         with answering(where):
             observation, _ = env.reset(seed=seed)
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
-    return checked(scaling, observation, where)
+    return checked(spaces, observation, where)
 
 
-def checked_step(env: gym.Env, action: np.ndarray, scaling: Scaling, where: str) -> Outcome:
-    """Takes an action in [-1, 1]; whatever the environment does wrong is told with its place."""
+def checked_step(env: gym.Env, action: np.ndarray, spaces: Spaces, where: str) -> Outcome:
+    """Takes an action [A]; whatever the environment does wrong is told with its place."""
     try:
         with answering(where):
-            observation, reward, terminated, truncated, info = env.step(scaling.unscaled(action))
+            observation, reward, terminated, truncated, info = env.step(spaces.taken(action))
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
     try:
@@ -199,26 +148,29 @@ def checked_step(env: gym.Env, action: np.ndarray, scaling: Scaling, where: str)
         raise EnvironmentFault(f"the environment returned the reward {reward!r}, which is no number, at {where}") from None
     if not np.isfinite(total):
         raise EnvironmentFault(f"the environment returned the reward {total} at {where}")
-    return Outcome(checked(scaling, observation, where), total, bool(terminated), bool(truncated), info)
+    return Outcome(checked(spaces, observation, where), total, bool(terminated), bool(truncated), info)
 
 
-def checked(scaling: Scaling, observation: Any, where: str) -> np.ndarray:
-    """The flat observation [D]; raises if it has the wrong size or is not finite."""
+def checked(spaces: Spaces, observation: Any, where: str) -> np.ndarray:
+    """The observation as agents see it [*O]; raises if it has the wrong size or is not finite."""
+    size = np.size(observation)
+    if size != spaces.layout.size:
+        shapes = f"{np.shape(observation)}, not {spaces.observation_space.shape}"
+        raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
     try:
-        flat = scaling.flat(observation)
+        seen = spaces.seen(observation)
     except (TypeError, ValueError) as error:
         raise EnvironmentFault(f"the environment returned an observation that is no array at {where}: {error}") from None
-    if flat.size != scaling.observation_size:
-        shapes = f"{np.shape(observation)}, not {scaling.observation_space.shape}"
-        raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
-    if not np.isfinite(flat).all():
+    if seen.dtype == np.float32 and not np.isfinite(seen).all():
         raise EnvironmentFault(f"the environment returned NaN or infinity in its observation at {where}")
-    return flat
+    if spaces.layout.states and not 0 <= seen[0] < spaces.layout.states:
+        raise EnvironmentFault(f"the environment returned the observation {observation}, not one of its space, at {where}")
+    return seen
 
 
-def checked_batch(scaling: Scaling, observations: Any, where: str) -> np.ndarray:
-    """Flat observations [E, D] of several environments."""
-    return np.stack([checked(scaling, observation, where) for observation in observations])
+def checked_batch(spaces: Spaces, observations: Any, where: str) -> np.ndarray:
+    """Observations of several environments [E, *O]."""
+    return np.stack([checked(spaces, observation, where) for observation in observations])
 
 
 EnvironmentMaker = Callable[[], gym.Env]

@@ -59,6 +59,10 @@ class ModelFileError(GemrlError):
     exit_code = 1
 
 
+DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError)
+"""What values of the wrong kind, where JSON was expected to hold others, may raise."""
+
+
 class DeviceError(GemrlError):
     """A device that this machine or this build of JAX does not have."""
 

@@ -8,8 +8,9 @@ import gymnasium as gym
 import numpy as np
 
 from gemrl.agents import Agent
-from gemrl.environments import EnvironmentMaker, Scaling, checked_reset, checked_step
+from gemrl.environments import EnvironmentMaker, checked_reset, checked_step
 from gemrl.seeding import derived_seed
+from gemrl.spaces import Spaces
 
 EPISODE_CAP = 27_000
 """Steps after which an evaluation episode is cut, since some environments never end one."""
@@ -44,12 +45,12 @@ class Evaluator:
     def __init__(self, make: EnvironmentMaker, *, episodes: int = 10, seed: int = 0, cap: int = EPISODE_CAP) -> None:
         self._envs = [make() for _ in range(episodes)]
         self._seeds = [derived_seed(seed, "evaluation episode", number) for number in range(episodes)]
-        self._scaling = Scaling(self._envs[0].observation_space, self._envs[0].action_space)
+        self._spaces = Spaces.of(self._envs[0])
         self._cap = cap
 
     def __call__(self, agent: Agent) -> Evaluation:
         """Returns and estimation error of the deterministic policy."""
-        episodes = [_Recording(env, seed, self._scaling) for env, seed in zip(self._envs, self._seeds, strict=True)]
+        episodes = [_Recording(env, seed, self._spaces) for env, seed in zip(self._envs, self._seeds, strict=True)]
         running = episodes
         for _ in range(self._cap):
             actions = agent.act(np.stack([episode.observations[-1] for episode in running]))
@@ -75,16 +76,16 @@ class Evaluator:
 class _Recording:
     """One evaluation episode and what was seen in it."""
 
-    def __init__(self, env: gym.Env, seed: int, scaling: Scaling) -> None:
-        self._env, self._scaling = env, scaling
-        self.observations = [checked_reset(env, seed, scaling, "reset for an evaluation")]
+    def __init__(self, env: gym.Env, seed: int, spaces: Spaces) -> None:
+        self._env, self._spaces = env, spaces
+        self.observations = [checked_reset(env, seed, spaces, "reset for an evaluation")]
         self.actions: list[np.ndarray] = []
         self.rewards: list[float] = []
         self.terminated = self.over = False
 
     def step(self, action: np.ndarray) -> None:
-        """Takes one action, in [-1, 1]."""
-        outcome = checked_step(self._env, action, self._scaling, f"step {len(self.actions) + 1} of an evaluation")
+        """Takes one action [A]."""
+        outcome = checked_step(self._env, action, self._spaces, f"step {len(self.actions) + 1} of an evaluation")
         self.observations.append(outcome.observation)
         self.actions.append(action)
         self.rewards.append(outcome.reward)

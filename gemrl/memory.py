@@ -16,31 +16,39 @@ import jax.numpy as jnp
 import numpy as np
 
 from gemrl.errors import BadValue, ModelFileError
+from gemrl.frames import Film, Frames, stored
 from gemrl.planning import Array, Planner
 from gemrl.snapshot import Snapshot, fitting
+from gemrl.spaces import Layout
 
 
 class Rows(NamedTuple):
     """Transitions of E lanes. `discount` is gamma, or 0 if terminated; `last`: the trajectory cannot be followed further."""
 
-    observation: Array  # [E, N, D]
-    action: Array  # [E, N, A], in [-1, 1]
+    observation: Array  # [E, N, *O]
+    action: Array  # [E, N, A]
     reward: Array  # [E, N]
     discount: Array  # [E, N]
     last: Array  # [E, N] bool
-    next_observation: Array  # [E, N, D]
+    next_observation: Array  # [E, N, *O]
+    film: Film | None = None
+    """Images that came with new rows, if their observations are references to images."""
+
+    def columns(self) -> dict[str, Array]:
+        """Its columns by name."""
+        return {name: getattr(self, name) for name in self._fields[:-1]}
 
 
-def empty_rows(lanes: int, rows: int, observation: int, action: int) -> Rows:
+def empty_rows(lanes: int, rows: int, layout: Layout) -> Rows:
     """Rows of zeros, on the host."""
     single, real = (lanes, rows), np.float32
     return Rows(
-        np.zeros((*single, observation), real),
-        np.zeros((*single, action), real),
+        np.zeros((*single, *layout.observation), layout.dtype),
+        np.zeros((*single, layout.action), layout.action_dtype),
         np.zeros(single, real),
         np.zeros(single, real),
         np.zeros(single, bool),
-        np.zeros((*single, observation), real),
+        np.zeros((*single, *layout.observation), layout.dtype),
     )
 
 
@@ -50,43 +58,46 @@ class Memory(eqx.Module):
     rows: Rows
     q_next: Array  # [K, E, N]
     planned: Array  # [K, E, N], NaN where not planned
+    frames: Frames | None  # what references mean
     head: Array  # [E], where the next row goes
     size: Array  # [E], rows filled
     unplanned: Array  # [E], newest rows that were not planned yet
 
     @staticmethod
-    def empty(lanes: int, capacity: int, observation: int, action: int, pairs: int) -> Memory:
+    def empty(lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
         """A memory of `capacity` rows per lane."""
-        _check_room(lanes * capacity * row_bytes(observation, action, pairs))
-        return jax.tree.map(jnp.array, _empty(lanes, capacity, observation, action, pairs))
+        _check_room(lanes * capacity * row_bytes(layout, pairs))
+        return jax.tree.map(jnp.array, _empty(lanes, capacity, layout, pairs))
 
     @property
     def capacity(self) -> int:
         """Rows per lane."""
         return self.rows.reward.shape[1]
 
+    def observations(self, lane: Array, kept: Array, frames: int) -> Array:
+        """What was seen [*S, *O], of what the rows of lanes [*S] kept of it: stacks of `frames` images, or the same."""
+        return kept if self.frames is None else self.frames.stacks(lane, kept, frames)
+
     def snapshot(self) -> Snapshot:
         """Its filled rows, without a copy where the device is the host."""
         filled = int(self.size.max())  # rows beyond were never written: a ring that wrapped is full
-        columns = self.rows._asdict() | {"q_next": self.q_next, "planned": self.planned}
-        arrays = {name: _filled(name, np.asarray(column), filled) for name, column in columns.items()}
+        arrays = {name: _filled(name, np.asarray(column), filled) for name, column in _columns(self).items()}
         counts = {name: np.asarray(getattr(self, name)) for name in _COUNTS}
-        return Snapshot({"filled": filled}, arrays | counts)
+        return Snapshot({"filled": filled}, arrays | counts | _images(self))
 
     @staticmethod
-    def restored(saved: Snapshot, lanes: int, capacity: int, observation: int, action: int, pairs: int) -> Memory:
+    def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
         """The memory of this shape whose snapshot was taken."""
-        _check_room(lanes * capacity * row_bytes(observation, action, pairs))
-        filled, memory = saved.facts["filled"], _empty(lanes, capacity, observation, action, pairs)
+        _check_room(lanes * capacity * row_bytes(layout, pairs))
+        filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
         if not isinstance(filled, int) or not 0 <= filled <= capacity:
             raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
-        columns = memory.rows._asdict() | {"q_next": memory.q_next, "planned": memory.planned}
         counts = {name: getattr(memory, name) for name in _COUNTS}
-        wanted = {name: _filled(name, column, filled) for name, column in columns.items()}
-        for name, array in fitting(saved.arrays, wanted | counts).items():
+        wanted = {name: _filled(name, column, filled) for name, column in _columns(memory).items()} | counts | _images(memory)
+        for name, array in fitting(saved.arrays, wanted).items():
             if name in counts and not ((array >= 0) & (array <= capacity)).all():
                 raise ModelFileError(f"array {name} counts beyond a memory of {capacity} rows")
-            (wanted | counts)[name][...] = array
+            wanted[name][...] = array
         return jax.tree.map(jnp.array, memory)
 
     def __len__(self) -> int:
@@ -97,7 +108,7 @@ class Memory(eqx.Module):
         """The rows of one lane, oldest first, with their `planned` returns and `q_next` [K, n]."""
         size, head = int(self.size[lane]), int(self.head[lane])
         order = (head - size + np.arange(size)) % self.capacity
-        columns = {name: np.asarray(column[lane])[order] for name, column in self.rows._asdict().items()}
+        columns = {name: np.asarray(column[lane])[order] for name, column in self.rows.columns().items()}
         return columns | {
             "planned": np.asarray(self.planned[:, lane])[:, order],
             "q_next": np.asarray(self.q_next[:, lane])[:, order],
@@ -129,11 +140,24 @@ class Memory(eqx.Module):
 _COUNTS = ("head", "size", "unplanned")
 
 
-def _empty(lanes: int, capacity: int, observation: int, action: int, pairs: int) -> Memory:
+def _empty(lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
     """A memory on the host, each array its own."""
     values = np.zeros((pairs, lanes, capacity), np.float32)
     counts = (np.zeros(lanes, np.int32) for _ in _COUNTS)
-    return Memory(empty_rows(lanes, capacity, observation, action), values, np.full_like(values, np.nan), *counts)
+    frames = Frames.empty(lanes, capacity, layout) if layout.frames > 1 else None
+    return Memory(empty_rows(lanes, capacity, stored(layout)), values, np.full_like(values, np.nan), frames, *counts)
+
+
+def _columns(memory: Memory) -> dict[str, Array]:
+    """All that has a value per row, by name."""
+    return memory.rows.columns() | {"q_next": memory.q_next, "planned": memory.planned}
+
+
+def _images(memory: Memory) -> dict[str, np.ndarray]:
+    """The images that rows refer to, by name."""
+    if memory.frames is None:
+        return {}
+    return {"frames": np.asarray(memory.frames.pixels), "frames_written": np.asarray(memory.frames.written)}
 
 
 def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
@@ -141,9 +165,11 @@ def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
     return column[:, :, :filled] if name in ("q_next", "planned") else column[:, :filled]
 
 
-def row_bytes(observation: int, action: int, pairs: int) -> int:
-    """Bytes of one row: two observations, action, reward, discount, last, and two values of each pair."""
-    return 4 * (2 * observation + action + 2 + 2 * pairs) + 1
+def row_bytes(layout: Layout, pairs: int) -> int:
+    """Bytes of one row: two observations, action, reward, discount, last, two values of each pair, and an image it refers to."""
+    kept = stored(layout)
+    image = layout.size // layout.frames if layout.frames > 1 else 0
+    return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + 2 * pairs) + 1
 
 
 def _check_room(needed: int) -> None:
@@ -161,14 +187,22 @@ def insert(memory: Memory, new: Rows, count: Array) -> Memory:
     offset = jnp.arange(new.reward.shape[1])
     # Rows beyond the count get an index outside the ring, which a scatter drops.
     position = jnp.where(offset < count[:, None], (memory.head[:, None] + offset) % capacity, capacity)
-    rows = jax.tree.map(lambda ring, block: ring.at[lanes, position].set(block, mode="drop"), memory.rows, new)
+    columns = new._replace(film=None)
+    rows = jax.tree.map(lambda ring, block: ring.at[lanes, position].set(block, mode="drop"), memory.rows, columns)
+    size, frames = jnp.minimum(memory.size + count, capacity), memory.frames
+    if frames is not None and new.film is not None:
+        frames = frames.pushed(*new.film)
+        # After many short episodes images run out before rows do: the oldest rows are forgotten with their images.
+        age = (memory.head[:, None] + count[:, None] - 1 - jnp.arange(capacity)) % capacity
+        size = jnp.minimum(size, (frames.hold(rows.observation) & (age < size[:, None])).sum(axis=1))
     return Memory(
         rows,
         memory.q_next,
         memory.planned.at[:, lanes, position].set(jnp.nan, mode="drop"),
+        frames,
         (memory.head + count) % capacity,
-        jnp.minimum(memory.size + count, capacity),
-        jnp.minimum(memory.unplanned + count, capacity),
+        size,
+        jnp.minimum(memory.unplanned + count, size),
     )
 
 
@@ -195,39 +229,3 @@ def plan(memory: Memory, planner: Planner) -> Memory:
     returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
     planned = jnp.where(place < memory.size[:, None], returns, jnp.nan)
     return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
-
-
-class Place(NamedTuple):
-    """Where drawn rows are: lane, position in its ring, and how many older rows the lane has. Each [*S]."""
-
-    lane: Array
-    position: Array
-    offset: Array
-
-
-def draw(memory: Memory, key: Array, shape: tuple[int, ...], *, planned: bool) -> Place:
-    """Places drawn uniformly, with replacement, from all rows or from all planned ones; `shape` is S."""
-    ready = memory.size - memory.unplanned if planned else memory.size
-    ends = jnp.cumsum(ready)
-    flat = jax.random.randint(key, shape, 0, ends[-1])
-    lane = jnp.searchsorted(ends, flat, side="right")
-    offset = flat - (ends - ready)[lane]
-    return Place(lane, ((memory.head - memory.size)[lane] + offset) % memory.capacity, offset)
-
-
-class Stretch(NamedTuple):
-    """What follows drawn rows, row by row, themselves first. `last` also marks the newest row. Each [*S, steps]."""
-
-    reward: Array
-    discount: Array
-    last: Array
-    position: Array
-
-
-def stretch(memory: Memory, place: Place, steps: int) -> Stretch:
-    """The rows from each place on; those behind a last one are of other trajectories."""
-    ahead = jnp.arange(steps)
-    lane, position = place.lane[..., None], (place.position[..., None] + ahead) % memory.capacity
-    newest = place.offset[..., None] + ahead >= (memory.size - 1)[lane]
-    rows = memory.rows
-    return Stretch(rows.reward[lane, position], rows.discount[lane, position], rows.last[lane, position] | newest, position)

@@ -7,39 +7,36 @@ import secrets
 import sys
 from collections.abc import Iterator
 from functools import partial
-from typing import Any, ClassVar, NoReturn, Self
+from typing import Any, NoReturn, Self
 
 import gymnasium as gym
 import numpy as np
 
-import gemrl
-from gemrl import saving
-from gemrl.agents import continuous, soft
-from gemrl.agents.host import Family, OffPolicyAgent
+from gemrl import persistence
+from gemrl.agents.kinds import make_agent
 from gemrl.callbacks import AnyCallback, Logger, Watchers
 from gemrl.device import find_device
-from gemrl.environments import EnvironmentMaker, Scaling
-from gemrl.errors import BadValue, GemrlError, ModelFileError, check_number
-from gemrl.memory import Memory
+from gemrl.environments import EnvironmentMaker
+from gemrl.errors import BadValue, GemrlError, check_number
 from gemrl.progress import Progress
-from gemrl.recipes import AnyRecipe, Recipe, SoftRecipe, recipe
+from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
+from gemrl.spaces import Spaces
 from gemrl.task import Task
 from gemrl.training import Moment, Schedule, scheduled, train
-from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, made, name_of
+from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, made, name_of, spaces_of
 from gemrl.watchdog import Interrupts
 
-MOST_LANES = 4096
-"""More environments than a saved model may speak of."""
-
-FAMILIES: dict[type[AnyRecipe], Family] = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
+POLICIES = ("MlpPolicy", "CnnPolicy")
+"""What Stable-Baselines3 calls networks for vectors and for images."""
 
 
 class Model:
     """An agent with its environment. Subclasses name a recipe; keywords change its fields."""
 
-    algo: ClassVar[str] = "gem"
+    algo: str = "gem"
+    """The recipe's name; where a class fits several kinds of environments, an instance has the name that fits its own."""
 
     def __init__(
         self,
@@ -59,22 +56,26 @@ class Model:
         """
         if env is None and not (isinstance(policy, str) and policy.endswith("Policy")):
             policy, env = "MlpPolicy", policy
-        if policy != "MlpPolicy":
-            raise BadValue(f"policy must be 'MlpPolicy', not {policy!r}")
+        if policy not in POLICIES:
+            raise BadValue(
+                f"policy must be one of {', '.join(POLICIES)}, not {policy!r}; networks follow the observations anyway"
+            )
         if env is None:
             raise BadValue("a model needs an environment: an id such as 'Pendulum-v1' or a gymnasium.Env")
         check_number("n_envs", n_envs, 1, whole=True)
         if n_envs > 1 and not isinstance(env, str):
             raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
-        env_id = env if isinstance(env, str) else name_of(env)
-        chosen = recipe(self.algo).for_environment(env_id).but(**fields)
-        self._setup(chosen, made(env, n_envs), seed, device, verbose, tensorboard_log)
+        env_id, env = env if isinstance(env, str) else name_of(env), made(env, n_envs)
+        layout = spaces_of(env).layout
+        self.algo = suited(self.algo, layout)
+        chosen = recipe(self.algo).for_environment(env_id, layout).but(**fields)
+        self._setup(chosen, env, seed, device, verbose, tensorboard_log)
 
     @classmethod
-    def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto") -> Self:
-        """A new model with exactly this recipe: no preset is applied."""
+    def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto", lanes: int = 1) -> Self:
+        """A new model with exactly this recipe: no preset is applied. `env` may be spaces alone, for a model that only acts."""
         model = cls.__new__(cls)
-        model._setup(chosen, env, seed, device)
+        model._setup(chosen, env, seed, device, lanes=lanes)
         return model
 
     def _setup(
@@ -94,32 +95,25 @@ class Model:
         self.num_timesteps = 0
         self.verbose = verbose
         self.logger = Logger(_tensorboard(log) if log else None)
-        self._task: AnyTask | None = None if isinstance(env, Scaling) else as_task(env, self.seed)
-        self._scaling: Scaling = env if self._task is None else self._task.scaling
+        self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
+        self.spaces: Spaces = env if self._task is None else self._task.spaces
         self._saved: Snapshot | None = None
         self._predictions = stream(self.seed, "predictions")
-        self.agent = OffPolicyAgent(
-            FAMILIES[type(chosen)],
-            chosen,
-            self._scaling.observation_size,
-            self._scaling.action_size,
-            lanes=self._task.lanes if self._task else lanes,
-            seed=self.seed,
-            device=self.device,
-        )
+        lanes = self._task.lanes if self._task else lanes
+        self.agent = make_agent(chosen, self.spaces.layout, lanes=lanes, seed=self.seed, device=self.device)
 
     @property
-    def observation_space(self) -> gym.spaces.Box:
+    def observation_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
         """What an environment shows."""
-        return self._scaling.observation_space
+        return self.spaces.observation_space
 
     @property
-    def action_space(self) -> gym.spaces.Box:
+    def action_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
         """What an environment takes."""
-        return self._scaling.action_space
+        return self.spaces.action_space
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> Any:
         """The episodic memory, to look into."""
         return self.agent.memory
 
@@ -158,7 +152,7 @@ class Model:
     def set_env(self, env: Any) -> None:
         """Changes the environment for one, or as many, with the same spaces."""
         task = as_task(made(env), self.seed)
-        task.scaling.check_fits(self._scaling)
+        task.spaces.check_fits(self.spaces)
         if task.lanes != self.agent.lanes:
             raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
         self._task = task
@@ -240,12 +234,12 @@ class Model:
 
         A deterministic policy (all but sac's) answers the same either way: exploration noise belongs to training alone.
         """
-        shape, given = self.observation_space.shape, np.asarray(observation)
+        shape, given = self.observation_space.shape or (), np.asarray(observation)
         if given.shape[given.ndim - len(shape) :] != shape or given.ndim - len(shape) not in (0, 1):
             raise BadValue(f"an observation must have shape {shape} or (n, {', '.join(map(str, shape))}), not {given.shape}")
-        batch = given.reshape(-1, self._scaling.observation_size).astype(np.float32)
-        unit = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
-        action = self._scaling.unscaled(unit)
+        batch = np.stack([self.spaces.seen(one) for one in given.reshape(-1, *shape)])
+        chosen = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
+        action = self.spaces.taken(chosen)
         return (action if given.ndim > len(shape) else action[0]), state
 
     def save(self, path: str | os.PathLike[str], *, memory: bool = False) -> None:
@@ -253,60 +247,25 @@ class Model:
 
         With `memory`, all else that decides its future too, so that learning goes on after `load` as if it had not stopped.
         """
-        header = {
-            "gemrl": gemrl.__version__,
-            "algo": self.algo,
-            "recipe": self.recipe.as_dict(),
-            "seed": self.seed,
-            "num_timesteps": self.num_timesteps,
-            "n_envs": self.agent.lanes,
-            "observation_space": saving.space_to_dict(self.observation_space),
-            "action_space": saving.space_to_dict(self.action_space),
-        }
-        files = saving.ModelFiles(path)
-        files.write(self.agent.learner, header, self._snapshot() if memory else None)
+        persistence.save(self, path, self.snapshot() if memory else None)
 
-    def _snapshot(self) -> Snapshot:
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Self:
+        """The model that `save` wrote, with an environment to go on in, if one is given."""
+        return persistence.load(cls, path, env, device)
+
+    def snapshot(self) -> Snapshot:
+        """All that decides its future beside what learns."""
         own = {"predictions": self._predictions.bit_generator.state}
         return Snapshot.of(model=Snapshot(own, {}), task=self._own_task().snapshot(), learning=self.agent.snapshot())
 
-    def _recall(self, saved: Snapshot) -> None:
+    def recall(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""
         self._predictions.bit_generator.state = saved.part("model").facts["predictions"]
         self.agent.recall(saved.part("learning"))
         if self._task:
             self._task.recall(saved.part("task"))
         self._saved = saved
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Self:
-        """The model that `save` wrote, with an environment to go on in, if one is given."""
-        files = saving.ModelFiles(path)
-        header = files.read_header()
-        if header.get("algo") != cls.algo:
-            raise ModelFileError(f"{path} holds {header.get('algo')!r}, not {cls.algo!r}: gemrl.load(path) loads any model")
-        try:
-            return cls._from_files(files, header, env, device)
-        except saving.DAMAGED as error:
-            if isinstance(error, GemrlError):
-                raise
-            raise ModelFileError(f"{files.header} is damaged: {type(error).__name__}: {error}") from None
-
-    @classmethod
-    def _from_files(cls, files: saving.ModelFiles, header: dict[str, Any], env: Any, device: str) -> Self:
-        chosen = type(recipe(cls.algo)).from_dict(header["recipe"])
-        scaling = Scaling(*(saving.space_from_dict(header[name]) for name in ("observation_space", "action_space")))
-        files.check_size(chosen, scaling.observation_size)
-        lanes = header["n_envs"]
-        check_number("n_envs", lanes, 1, MOST_LANES, whole=True)
-        model = cls.__new__(cls)
-        model._setup(chosen, scaling if env is None else made(env, lanes), int(header["seed"]), device, lanes=lanes)
-        model._scaling.check_fits(scaling)
-        model.agent.restore(files.read_learner(header, model.agent.learner))
-        model.num_timesteps = int(header["num_timesteps"])
-        saved = files.read_memory(header)
-        if saved:
-            model._recall(saved)
-        return model
 
 
 def _interrupt() -> NoReturn:

@@ -3,27 +3,23 @@
 from __future__ import annotations
 
 import os
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import gymnasium as gym
 import jax
 import numpy as np
 
-from gemrl.errors import BadValue, ModelFileError
+from gemrl.errors import ModelFileError
 from gemrl.files import read_arrays, read_sealed, write_arrays, write_sealed
-from gemrl.recipes import AnyRecipe, Recipe
+from gemrl.recipes import AnyRecipe
 from gemrl.snapshot import Snapshot, fitting
+from gemrl.spaces import Layout
 
 FORMAT = 2
 """Version of the files' layout. 1 had no checksums and no memory, and was never released."""
 
 ENDINGS = {".safetensors", ".json", ".zip"}
 """Stripped from a path; .zip is what Stable-Baselines3's callbacks add."""
-
-DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError)
-"""What values of the wrong kind, where JSON was expected to hold others, may raise."""
 
 
 class ModelFiles:
@@ -51,11 +47,9 @@ class ModelFiles:
             raise ModelFileError(f"no model at {self.stem}: there is no {self.header.name}")
         return read_sealed(self.header, FORMAT)
 
-    def check_size(self, recipe: AnyRecipe, observation: int) -> None:
+    def check_size(self, recipe: AnyRecipe, layout: Layout) -> None:
         """Raises, before any network is made, if the recipe's networks are larger than the file that should hold them."""
-        widths = (observation, *recipe.net_arch)
-        critics = recipe.n_critics * (recipe.n_pairs if isinstance(recipe, Recipe) else 1)
-        least = 4 * critics * sum(first * second for first, second in pairwise(widths))
+        least = 4 * recipe.least_parameters(layout.size)
         if self.learner.exists() and self.learner.stat().st_size < least:
             raise ModelFileError(f"{self.learner} does not fit its recipe: it is too small")
 
@@ -91,22 +85,3 @@ def _like(leaf: Any, array: np.ndarray) -> Any:
 
 def _is_key(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array) and jax.numpy.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-
-def space_to_dict(space: gym.spaces.Box) -> dict[str, Any]:
-    """A Box as JSON values; bounds as strings, which keep infinities."""
-    low, high = ([str(bound) for bound in np.ravel(side).tolist()] for side in (space.low, space.high))
-    return {"shape": list(space.shape), "dtype": str(space.dtype), "low": low, "high": high}
-
-
-def space_from_dict(values: Any) -> gym.spaces.Box:
-    """The Box that `space_to_dict` wrote."""
-    try:
-        shape, dtype = tuple(int(n) for n in values["shape"]), np.dtype(str(values["dtype"]))
-        if dtype.kind not in "fiu":
-            raise BadValue(f"type {dtype}")
-        with np.errstate(over="ignore"):  # a bound too large for the type is infinite
-            low, high = (np.array([float(x) for x in values[side]]).reshape(shape).astype(dtype) for side in ("low", "high"))
-        return gym.spaces.Box(low, high, shape, dtype.type)
-    except (*DAMAGED, AssertionError) as error:
-        raise ModelFileError(f"a space in the model's JSON is damaged: {error}") from None

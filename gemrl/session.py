@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from gemrl import runs
-from gemrl.cli import DONE, INTERRUPTED
-from gemrl.environments import check_spaces, make
+from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
+from gemrl.environments import make
 from gemrl.errors import GemrlError, MissingExtra, RunBroken, RunFolderError
 from gemrl.locking import alone
-from gemrl.recipes import AnyRecipe, Recipe, recipe
+from gemrl.recipes import AnyRecipe, Recipe, recipe, suited
+from gemrl.spaces import Spaces
 from gemrl.threads import thread_count
 from gemrl.watchdog import Interrupts, end_now, limit_answers
 
@@ -28,12 +29,15 @@ if TYPE_CHECKING:
     from gemrl.model import Model
 
 
-def train_run(options: argparse.Namespace, chosen: AnyRecipe, folder: Path) -> int:
+def train_run(options: argparse.Namespace) -> int:
     """Trains in a new run's folder and says what came of it."""
-    runs.check_free(folder)
     env = make(options.env)
-    check_spaces(env.observation_space, env.action_space)
+    layout = Spaces.of(env).layout
     env.close()
+    options.algo = suited(options.algo, layout)
+    chosen = chosen_recipe(options.algo, options.env, layout, options.settings)
+    folder = options.run or Path("runs", options.algo, options.env.replace("/", "-").replace(":", "-"), str(options.seed))
+    runs.check_free(folder)
     if options.tensorboard:
         _writer()
     description = {name: getattr(options, name) for name in runs.CHOICES} | {

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 from gemrl.errors import BadValue, check_number, unknown
@@ -21,6 +22,11 @@ def number(default: float, doc: str, low: float = 1, high: float = INFINITY) -> 
 def choice(default: Any, doc: str, *kinds: type) -> Any:
     """A field that holds a value, often a part, of one of these kinds."""
     return dataclasses.field(default=default, metadata={"doc": doc, "kinds": kinds})
+
+
+def count_weights(inputs: int, widths: Sequence[int]) -> int:
+    """Weights of a perceptron's hidden layers."""
+    return sum(first * second for first, second in pairwise((inputs, *widths)))
 
 
 @dataclasses.dataclass(frozen=True)

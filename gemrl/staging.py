@@ -6,16 +6,20 @@ import numpy as np
 
 from gemrl.environments import Transition
 from gemrl.errors import ModelFileError
+from gemrl.frames import Camera, stored
 from gemrl.memory import Rows, empty_rows
-from gemrl.snapshot import Snapshot, fit, fitting
+from gemrl.snapshot import Snapshot, fitting
+from gemrl.spaces import Layout
 
 
 class Staging:
     """Rows on the host that wait for their way to the device, so that a step costs no device call."""
 
-    def __init__(self, lanes: int, rows: int, observation: int, action: int) -> None:
-        self._shape = (lanes, rows, observation, action)
+    def __init__(self, lanes: int, rows: int, layout: Layout, reward_bound: float = np.inf) -> None:
+        self._shape = (lanes, rows, stored(layout))
+        self._bound = reward_bound
         self._lanes = np.arange(lanes)
+        self._camera = Camera(lanes, rows, layout) if layout.frames > 1 else None
         self.rows, self.count = empty_rows(*self._shape), np.zeros(lanes, np.int32)
 
     @property
@@ -26,28 +30,43 @@ class Staging:
     def add(self, step: Transition, gamma: float) -> None:
         """Appends one step of every lane; a lane that only reset its environment keeps its count, so its row is void."""
         at = self._lanes, self.count
-        self.rows.observation[at] = step.observation
+        last = step.terminated | step.truncated
+        if self._camera is None:
+            self.rows.observation[at], self.rows.next_observation[at] = step.observation, step.next_observation
+        else:
+            for lane in map(int, np.flatnonzero(step.stored)):
+                seen = self._camera.see(lane, step.observation[lane], step.next_observation[lane], ended=bool(last[lane]))
+                place = lane, self.count[lane]
+                self.rows.observation[place], self.rows.next_observation[place] = seen
         self.rows.action[at] = step.action
-        self.rows.reward[at] = step.reward
+        self.rows.reward[at] = np.clip(step.reward, -self._bound, self._bound)
         self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
-        self.rows.last[at] = step.terminated | step.truncated
-        self.rows.next_observation[at] = step.next_observation
+        self.rows.last[at] = last
         self.count = self.count + step.stored
+
+    def cut(self) -> None:
+        """All environments are about to be reset."""
+        if self._camera:
+            self._camera.cut()
 
     def snapshot(self) -> Snapshot:
         """All of it."""
-        return Snapshot({}, self.rows._asdict() | {"count": self.count})
+        images = self._camera.arrays() if self._camera else {}
+        return Snapshot({}, self.rows.columns() | {"count": self.count} | images)
 
     def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
         arrays = fitting(saved.arrays, self.snapshot().arrays)
-        count = fit("count", arrays.pop("count"), self.count.shape, self.count.dtype)
+        count = arrays["count"]
         if not ((count >= 0) & (count <= self._shape[1])).all():
             raise ModelFileError("more rows wait for the memory than there is room for")
-        self.rows, self.count = Rows(**{name: np.array(array) for name, array in arrays.items()}), np.array(count)
+        self.rows = self.rows._replace(**{name: np.array(arrays[name]) for name in self.rows.columns()})
+        self.count = np.array(count)
+        if self._camera:
+            self._camera.restore({name: arrays[name] for name in self._camera.arrays()})
 
     def take(self) -> tuple[Rows, np.ndarray]:
-        """All rows and how many of each lane count; the staging is empty after that."""
-        taken = self.rows, self.count
+        """All rows, with the images that came with them, and how many of each lane count; the staging is empty after that."""
+        taken = self.rows._replace(film=self._camera.take()) if self._camera else self.rows, self.count
         self.rows, self.count = empty_rows(*self._shape), np.zeros_like(self.count)
         return taken

@@ -9,10 +9,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers.utils import RunningMeanStd
 
-from gemrl.environments import Episode, Scaling, Step, Transition, checked_reset, checked_step
+from gemrl.environments import Episode, Step, Transition, checked_reset, checked_step
 from gemrl.errors import EnvironmentFault
 from gemrl.seeding import derived_seed
 from gemrl.snapshot import Snapshot, fit
+from gemrl.spaces import Spaces
 
 
 class Task:
@@ -23,26 +24,27 @@ class Task:
     def __init__(self, env: gym.Env, seed: int, lane: int = 0) -> None:
         self.env, self.seed = env, seed
         self._stream = f"training episode of lane {lane}" if lane else "training episode"
-        self.scaling = Scaling(env.observation_space, env.action_space)
+        self.spaces = Spaces.of(env)
         self.episodes = 0
         self._steps = 0
         self._total = 0.0
         self._actions: list[np.ndarray] = []  # of the running episode
         self._before = _statistics(env)  # of wrappers, when the running episode began
-        self._observation = np.zeros(self.scaling.observation_size, np.float32)
+        layout = self.spaces.layout
+        self._observation = np.zeros(layout.observation, layout.dtype)
 
     def reset(self) -> np.ndarray:
-        """Begins a new episode; its first observation [1, D]."""
+        """Begins a new episode; its first observation [1, *O]."""
         self._total, self._actions, self._before = 0.0, [], _statistics(self.env)
         seed = derived_seed(self.seed, self._stream, self.episodes)
         self.episodes += 1
-        self._observation = checked_reset(self.env, seed, self.scaling, "reset")
+        self._observation = checked_reset(self.env, seed, self.spaces, "reset")
         return self._observation[None]
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
         """One step, and the beginning of a new episode if this one ended."""
         self._steps += 1
-        outcome = checked_step(self.env, action[0], self.scaling, f"step {self._steps}")
+        outcome = checked_step(self.env, action[0], self.spaces, f"step {self._steps}")
         self._observation = outcome.observation
         after = outcome.observation[None]
         transition = Transition(
@@ -64,7 +66,8 @@ class Task:
     def snapshot(self) -> Snapshot:
         """Counters, and what it takes to play the running episode again."""
         facts = {"episodes": self.episodes, "steps": self._steps, "total": self._total}
-        actions = np.array(self._actions, np.float32).reshape(-1, self.scaling.action_size)
+        layout = self.spaces.layout
+        actions = np.array(self._actions, layout.action_dtype).reshape(-1, layout.action)
         return Snapshot(facts, {"actions": actions, "observation": self._observation, **self._before})
 
     def recall(self, saved: Snapshot) -> None:
@@ -72,9 +75,10 @@ class Task:
         self.episodes, self._steps = int(saved.facts["episodes"]), int(saved.facts["steps"])
 
     def replay(self, saved: Snapshot) -> np.ndarray | None:
-        """Plays the running episode of a snapshot again; the observation to act on [1, D], or None if it came out otherwise."""
+        """Plays the running episode of a snapshot again; the observation to act on [1, *O], or None if it came out otherwise."""
         actions = saved.arrays["actions"]
-        fit("actions", actions, (len(actions), self.scaling.action_size), np.float32)
+        layout = self.spaces.layout
+        fit("actions", actions, (len(actions), layout.action), layout.action_dtype)
         if saved.arrays.keys() != self.snapshot().arrays.keys():
             return None
         _set_statistics(self.env, saved.arrays)

@@ -10,10 +10,11 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gemrl.environments import Episode, Scaling, Step, Transition, checked_batch, make
+from gemrl.environments import Episode, Step, Transition, checked_batch, make
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.seeding import derived_seed
 from gemrl.snapshot import Snapshot
+from gemrl.spaces import Spaces
 from gemrl.task import Task
 from gemrl.watchdog import answering
 
@@ -23,10 +24,10 @@ class Tasks:
 
     def __init__(self, envs: list[gym.Env], seed: int) -> None:
         self._tasks = [Task(env, seed, lane) for lane, env in enumerate(envs)]
-        self.lanes, self.env, self.scaling = len(envs), envs, self._tasks[0].scaling
+        self.lanes, self.env, self.spaces = len(envs), envs, self._tasks[0].spaces
 
     def reset(self) -> np.ndarray:
-        """Begins new episodes; their first observations [E, D]."""
+        """Begins new episodes; their first observations [E, *O]."""
         return np.concatenate([task.reset() for task in self._tasks])
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
@@ -49,7 +50,7 @@ class Tasks:
             task.recall(saved.part(str(lane)))
 
     def replay(self, saved: Snapshot) -> np.ndarray | None:
-        """Plays all running episodes again; the observations to act on [E, D], or None if one came out otherwise."""
+        """Plays all running episodes again; the observations to act on [E, *O], or None if one came out otherwise."""
         again = [task.replay(saved.part(str(lane))) for lane, task in enumerate(self._tasks)]
         same = [observation for observation in again if observation is not None]
         return np.concatenate(same) if len(same) == self.lanes else None
@@ -103,7 +104,7 @@ class VectorTask(_Unrepeatable):
 
     def __init__(self, env: VectorEnv, seed: int) -> None:
         self.env, self.lanes = env, env.num_envs
-        self.scaling = Scaling(env.single_observation_space, env.single_action_space)
+        self.spaces = spaces_of(env)
         try:
             self._mode = AutoresetMode(env.metadata.get("autoreset_mode"))
         except ValueError as error:
@@ -114,32 +115,33 @@ class VectorTask(_Unrepeatable):
         self._done = np.zeros(self.lanes, bool)
 
     def reset(self) -> np.ndarray:
-        """Begins new episodes; their first observations [E, D]."""
+        """Begins new episodes; their first observations [E, *O]."""
         seed = derived_seed(self._seed, "training episode", self.resets)
         observation, _ = _asked("reset", partial(self.env.reset, seed=seed))
         self.resets += 1
         self._scores, self._done = _Scores(self.lanes), np.zeros(self.lanes, bool)
-        return checked_batch(self.scaling, observation, "reset")
+        return checked_batch(self.spaces, observation, "reset")
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
         """One step of each environment; in NEXT_STEP mode a lane that ended is only reset, and nothing of that is stored."""
         self._steps += 1
         where = f"step {self._steps}"
-        following, reward, terminated, truncated, infos = _asked(where, self.env.step, self.scaling.unscaled(action))
+        following, reward, terminated, truncated, infos = _asked(where, self.env.step, self.spaces.taken(action))
         done = terminated | truncated
         stored = ~self._done if self._mode == AutoresetMode.NEXT_STEP else np.ones(self.lanes, bool)
-        after = checked_batch(self.scaling, following, where)
+        after = checked_batch(self.spaces, following, where)
         reached = after
         if self._mode == AutoresetMode.SAME_STEP and done.any():
             reached = after.copy()
             for lane in np.flatnonzero(done):
-                reached[lane] = checked_batch(self.scaling, infos["final_obs"][lane][None], where)[0]
+                reached[lane] = checked_batch(self.spaces, infos["final_obs"][lane][None], where)[0]
         if not np.isfinite(reward[stored]).all():
             raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
         done &= stored
         if self._mode == AutoresetMode.DISABLED and done.any():
             reset, _ = _asked(where, partial(self.env.reset, options={"reset_mask": done}))
-            after = np.where(done[:, None], checked_batch(self.scaling, reset, where), after)
+            after = after.copy()
+            after[done] = checked_batch(self.spaces, reset, where)[done]
         self._done = done
         transition = Transition(observation, action, reward, terminated, truncated, reached, stored)
         return Step(transition, after, self._scores.add(reward, stored, done), [{} for _ in range(self.lanes)])
@@ -150,29 +152,29 @@ class VecEnvTask(_Unrepeatable):
 
     def __init__(self, env: Any, seed: int) -> None:
         self.env, self.lanes = env, env.num_envs
-        self.scaling = Scaling(env.observation_space, env.action_space)
+        self.spaces = spaces_of(env)
         self._seed = seed
         self._scores = _Scores(self.lanes)
         self._steps = 0
 
     def reset(self) -> np.ndarray:
-        """Begins new episodes; their first observations [E, D]."""
+        """Begins new episodes; their first observations [E, *O]."""
         self._scores = _Scores(self.lanes)
         self.env.seed(derived_seed(self._seed, "training episode", self.resets))
         self.resets += 1
-        return checked_batch(self.scaling, _asked("reset", self.env.reset), "reset")
+        return checked_batch(self.spaces, _asked("reset", self.env.reset), "reset")
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
         """One step of each environment."""
         self._steps += 1
         where = f"step {self._steps}"
-        following, reward, done, infos = _asked(where, self.env.step, self.scaling.unscaled(action))
-        after = checked_batch(self.scaling, following, where)
+        following, reward, done, infos = _asked(where, self.env.step, self.spaces.taken(action))
+        after = checked_batch(self.spaces, following, where)
         if not np.isfinite(reward).all():
             raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
         reached, truncated = after.copy(), np.zeros(self.lanes, bool)
         for lane in np.flatnonzero(done):
-            reached[lane] = checked_batch(self.scaling, infos[lane]["terminal_observation"][None], where)[0]
+            reached[lane] = checked_batch(self.spaces, infos[lane]["terminal_observation"][None], where)[0]
             truncated[lane] = infos[lane].get("TimeLimit.truncated", False)
         stored = np.ones(self.lanes, bool)
         transition = Transition(observation, action, reward, done & ~truncated, truncated, reached, stored)
@@ -205,6 +207,18 @@ def as_task(env: Any, seed: int) -> AnyTask:
     if _is_vec_env(env):
         return VecEnvTask(env, seed)
     raise BadValue(f"env must be an id, a gymnasium.Env, a VectorEnv or a VecEnv, not {type(env).__name__}")
+
+
+def spaces_of(env: Any) -> Spaces:
+    """The spaces of one of E environments of any kind, or of a list of single ones."""
+    if isinstance(env, VectorEnv):
+        return Spaces(env.single_observation_space, env.single_action_space)
+    if _is_vec_env(env):
+        return Spaces(env.observation_space, env.action_space)
+    one = env[0] if isinstance(env, list) and env else env
+    if not isinstance(one, gym.Env):
+        raise BadValue(f"env must be an id, a gymnasium.Env, a VectorEnv or a VecEnv, not {type(one).__name__}")
+    return Spaces.of(one)
 
 
 def made(env: Any, n_envs: int = 1) -> Any:

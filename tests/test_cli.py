@@ -101,7 +101,7 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
         (["train", "Pendulum-v1", "--steps", "inf"], "'inf' is not a whole number"),
         (["train", "Pendulum-v1", "--device", "tpu"], "--device"),
         (["train"], "ENV"),
-        (["train", "CartPole-v1"], "discrete actions are not supported yet"),
+        (["train", "CartPole-v1", "--algo", "td3"], "td3 needs continuous actions"),
         (["train", "no.such.module:Env-v0"], "cannot import 'no.such.module'"),
         (["evaluate", "no/such/run"], "not a run's folder"),
         (["evaluate"], "RUN"),

@@ -14,18 +14,21 @@ import pytest
 
 from gemrl.agents.continuous import Learner, batch_of, gradient_step, init_learner, move_targets, refresh, train_round
 from gemrl.agents.values import bounds, chance, fresh_returns, group_values
+from gemrl.drawing import Place, draw
 from gemrl.losses import Asymmetric, FirstCritic
-from gemrl.memory import Memory, Place, Rows, draw, empty_rows, insert, plan
+from gemrl.memory import Memory, Rows, empty_rows, insert, plan
 from gemrl.models import MODELS
 from gemrl.networks import MLP, Critics, Layer, layer_norm
 from gemrl.planning import Single
 from gemrl.recipes import RECIPES, Recipe
+from gemrl.spaces import Layout
 from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
 from tests.conftest import SMALL
 
 torch = pytest.importorskip("torch")
 
 D, A = 3, 2
+LAYOUT = Layout((D,), A)
 
 step_once = jax.jit(gradient_step, static_argnums=0)
 batch_once = jax.jit(batch_of, static_argnums=0)
@@ -43,14 +46,14 @@ def small(name: str = "gem", **fields: Any) -> Recipe:
 
 def random_rows(count: int, seed: int = 0, lanes: int = 1) -> Rows:
     rng = np.random.default_rng(seed)
-    shapes = empty_rows(lanes, count, D, A)
-    rows = Rows(*(rng.normal(size=column.shape).astype(np.float32) for column in shapes))
+    shapes = empty_rows(lanes, count, LAYOUT)
+    rows = Rows(*(rng.normal(size=column.shape).astype(np.float32) for column in shapes.columns().values()))
     last = rng.random((lanes, count)) < 0.1
     return rows._replace(discount=np.full((lanes, count), 0.99, np.float32), last=last)
 
 
 def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: int = 2) -> Memory:
-    memory = Memory.empty(lanes, capacity, D, A, pairs)
+    memory = Memory.empty(lanes, capacity, LAYOUT, pairs)
     memory = insert(memory, random_rows(count, lanes=lanes), jnp.full(lanes, count))
     values = jax.random.normal(jax.random.key(9), memory.q_next.shape)
     return plan(eqx.tree_at(lambda m: m.q_next, memory, values), Single(3))
@@ -88,7 +91,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
     """Two updates (the second one moves the policy) against autograd and Adam of PyTorch, on the same minibatches."""
     recipe = small(name)
     memory = random_memory(pairs=recipe.n_pairs)
-    learner = init_learner(recipe, D, A, seed=3)
+    learner = init_learner(recipe, LAYOUT, seed=3)
     actor, critics = torch_arrays(learner.actor, "actor"), torch_arrays(learner.critics, "critics")
     targets = {key: value.detach().clone() for key, value in critics.items()}
     optimizers = {
@@ -159,11 +162,13 @@ def values_of(learner: Learner, recipe: Recipe, states: np.ndarray, actions: np.
 @pytest.mark.parametrize("n", [1, 3, 100])
 def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
     recipe = small("td3", targets=Fresh(n), target_policy_noise=0.0)
-    learner, memory = init_learner(recipe, D, A, seed=2), random_memory(pairs=1)
+    learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))  # the ring's head stands in the middle
     place = draw(memory, jax.random.key(3), (50,), planned=False)
     ours = np.asarray(fresh_returns(recipe, learner, memory, chance(recipe, memory, jax.random.key(0), place)))
-    reward, discount, following = (np.asarray(memory.rows[i][0]) for i in (2, 3, 5))
+    reward, discount, following = (
+        np.asarray(column[0]) for column in (memory.rows.reward, memory.rows.discount, memory.rows.next_observation)
+    )
     for index in range(50):
         rows = walked(memory, place, index, n)
         expected = values_of(learner, recipe, following[rows[-1:]])[0, 0]
@@ -174,7 +179,7 @@ def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
 
 def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:
     recipe = small("redq")
-    learner = init_learner(recipe, D, A, seed=2)
+    learner = init_learner(recipe, LAYOUT, seed=2)
     states = np.random.default_rng(0).normal(size=(30, D)).astype(np.float32)
     q = np.asarray(learner.target_critics(states, host(learner.target_actor)(states)))
     possible = [np.minimum(q[i], q[j]) for i in range(4) for j in range(i)]  # some are equal, where one critic is smallest
@@ -194,7 +199,7 @@ def test_self_imitation_is_bounded_below_by_stored_returns() -> None:
     recipe, memory = small("td3-sil"), random_memory(pairs=1)
     memory = insert(memory, random_rows(5, seed=6), jnp.array([5]))
     place = draw(memory, jax.random.key(3), (80,), planned=False)
-    lower, upper = bounds(recipe, init_learner(recipe, D, A, seed=2), memory, chance(recipe, memory, jax.random.key(0), place))
+    lower, upper = bounds(recipe, init_learner(recipe, LAYOUT, seed=2), memory, chance(recipe, memory, jax.random.key(0), place))
     new = np.asarray(place.offset) >= 40
     assert 0 < new.sum() < 80
     assert (lower[0][new] == -np.inf).all()
@@ -204,11 +209,11 @@ def test_self_imitation_is_bounded_below_by_stored_returns() -> None:
 
 def test_optimality_tightening_bounds_from_both_sides() -> None:
     recipe = small("optimality-tightening", target_policy_noise=0.0, gamma=0.9)
-    learner, memory = init_learner(recipe, D, A, seed=2), random_memory(pairs=1)
+    learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))
     place = draw(memory, jax.random.key(3), (60,), planned=False)
     lower, upper = bounds(recipe, learner, memory, chance(recipe, memory, jax.random.key(0), place))
-    rows = [np.asarray(column[0]) for column in memory.rows]
+    rows = [np.asarray(column[0]) for column in memory.rows.columns().values()]
     observation, action, reward, discount, last, following = rows
     assert isinstance(recipe.bound, Tightening)
     for index in range(60):
@@ -232,7 +237,7 @@ def test_optimality_tightening_bounds_from_both_sides() -> None:
 
 
 def test_all_critics_start_apart() -> None:
-    critics = init_learner(small(), D, A, seed=0).critics
+    critics = init_learner(small(), LAYOUT, seed=0).critics
     for first in range(4):
         for second in range(first):
             for one, other in zip(critics.members[first].layers, critics.members[second].layers, strict=True):
@@ -242,7 +247,7 @@ def test_all_critics_start_apart() -> None:
 
 def test_targets_start_equal_and_move_by_tau() -> None:
     recipe = small(tau=0.6)
-    learner = init_learner(recipe, D, A, seed=0)
+    learner = init_learner(recipe, LAYOUT, seed=0)
     assert eqx.tree_equal(learner.critics, learner.target_critics)
     assert eqx.tree_equal(learner.actor, learner.target_actor)
     learner = eqx.tree_at(lambda x: x.critics, learner, jax.tree.map(lambda x: x + 1, learner.critics))
@@ -258,7 +263,7 @@ def host(tree: Any) -> Any:
 @pytest.mark.parametrize("lanes", [1, 3])
 def test_a_refresh_values_the_stale_rows_and_no_other(lanes: int) -> None:
     recipe = small(target_policy_noise=0.0)
-    learner, memory = init_learner(recipe, D, A, seed=1), random_memory(60, 64, lanes)
+    learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(60, 64, lanes)
     memory = insert(memory, random_rows(20, seed=5, lanes=lanes), jnp.full(lanes, 20))  # wraps around the ring's end
     after = refresh(recipe, learner, memory, jnp.full(lanes, 20), jax.random.key(0))
     actor, critics = host(learner.target_actor), host(learner.target_critics)
@@ -273,14 +278,14 @@ def test_a_refresh_values_the_stale_rows_and_no_other(lanes: int) -> None:
 def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -> None:
     """With critics that return the action itself, q_next shows the smoothed action."""
     recipe = small(target_policy_noise=0.4, target_noise_clip=0.5, net_arch=(8,), layer_norm=False)
-    learner = init_learner(recipe, 1, 1, seed=0)
+    learner = init_learner(recipe, Layout((1,)), seed=0)
     quiet = jax.tree.map(jnp.zeros_like, learner.target_actor)  # pi' = 0
     one, two = learner.target_critics.members[0].layers
     first = Layer(jnp.zeros_like(one.weight).at[1, 0].set(1.0), jnp.zeros_like(one.bias).at[0].set(1.0), None, None)
     second = Layer(jnp.zeros_like(two.weight).at[0, 0].set(1.0), -jnp.ones_like(two.bias), None, None)
     identity = Critics((MLP((first, second)),) * 4, action_twice=False)  # relu(action + 1) - 1 = action
     learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (quiet, identity))
-    memory = insert(Memory.empty(1, 4000, 1, 1, 2), empty_rows(1, 4000, 1, 1), jnp.array([4000]))
+    memory = insert(Memory.empty(1, 4000, Layout((1,)), 2), empty_rows(1, 4000, Layout((1,))), jnp.array([4000]))
     noise = np.asarray(refresh(recipe, learner, memory, memory.size, jax.random.key(0)).q_next[:, 0])
     np.testing.assert_allclose(noise[0], noise[1], atol=1e-6)
     assert abs(noise[0]).max() <= 0.5 + 1e-6
@@ -292,7 +297,7 @@ def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -
 def test_folded_networks_compute_the_same(name: str) -> None:
     """With scales and shifts, and also where the activations' mean is far larger than their deviation."""
     recipe = small(name, net_arch=(40, 30))
-    learner = init_learner(recipe, D, A, seed=4)
+    learner = init_learner(recipe, LAYOUT, seed=4)
     rng = np.random.default_rng(0)
     for size in (0.1, 3.0):
         networks = (learner.actor, learner.critics)
@@ -319,7 +324,7 @@ def test_layer_norm_has_the_gradient_of_its_definition() -> None:
 
 
 def test_a_pair_is_worth_its_minimum() -> None:
-    learner = init_learner(small(), D, A, seed=4)
+    learner = init_learner(small(), LAYOUT, seed=4)
     states = np.random.default_rng(0).normal(size=(50, D)).astype(np.float32)
     noise = np.full((50, A), 5.0, np.float32)  # clipped to the corner of the action box
     q = np.asarray(learner.target_critics(jnp.array(states), jnp.ones((50, A))))
@@ -329,7 +334,7 @@ def test_a_pair_is_worth_its_minimum() -> None:
 
 def test_between_moves_of_the_targets_old_values_stay() -> None:
     recipe = small()
-    learner, memory = init_learner(recipe, D, A, seed=1), random_memory(30, 64)
+    learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(30, 64)
     targets, values = host(learner.target_critics), memory.lane()["q_next"]
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10, seed=7), np.array([10]), False)
     assert eqx.tree_equal(targets, host(learner.target_critics))
@@ -343,7 +348,7 @@ def test_between_moves_of_the_targets_old_values_stay() -> None:
 
 def test_the_policy_runs_on_numpy_as_on_jax() -> None:
     for name in ("gem", "gem-paper", "gem-released"):
-        learner = init_learner(small(name), D, A, seed=2)
+        learner = init_learner(small(name), LAYOUT, seed=2)
         states = np.random.default_rng(0).normal(size=(7, D)).astype(np.float32)
         on_host = host(learner.actor)(states)
         assert isinstance(on_host, np.ndarray)
@@ -445,7 +450,7 @@ def test_td3_moves_its_targets_by_updates() -> None:
 def test_learner_holds_all_that_learning_changes() -> None:
     """One more round changes every part of the learner."""
     recipe = small()
-    learner, memory = init_learner(recipe, D, A, seed=1), random_memory()
+    learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory()
     before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(1), np.array([0]), True)
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(1), np.array([0]), True)

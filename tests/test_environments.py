@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,10 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from gemrl.environments import Scaling, check_spaces, make
+from gemrl.environments import make
 from gemrl.errors import EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
 from gemrl.models import GEM
+from gemrl.spaces import Layout, Spaces, check_spaces, space_from_dict, space_to_dict
 from gemrl.task import Task
 from tests import probes
 from tests.conftest import SMALL
@@ -23,22 +25,50 @@ BOX = spaces.Box(-1, 1, (2,))
 
 def test_actions_are_scaled_to_any_finite_box() -> None:
     low, high = np.array([[-3.0, 0.0], [1.0, -1.0]]), np.array([[5.0, 1.0], [2.0, 1.0]])
-    scaling = Scaling(spaces.Box(-np.inf, np.inf, (4, 3)), spaces.Box(low, high, dtype=np.float64))
-    assert (scaling.observation_size, scaling.action_size) == (12, 4)
-    np.testing.assert_allclose(scaling.unscaled(-np.ones(4)), low)
-    np.testing.assert_allclose(scaling.unscaled(np.ones(4)), high)
-    np.testing.assert_allclose(scaling.unscaled(np.zeros((5, 4)))[3], (low + high) / 2)
-    assert scaling.action_space.contains(scaling.unscaled(np.full(4, 1.5)))
-    uneven = Scaling(BOX, spaces.Box(-2.6, 2.3, (1,), np.float64))  # rounding must not step out of the bounds
+    own = Spaces(spaces.Box(-np.inf, np.inf, (4, 3)), spaces.Box(low, high, dtype=np.float64))
+    assert own.layout == Layout((12,), 4)
+    np.testing.assert_allclose(own.taken(-np.ones(4)), low)
+    np.testing.assert_allclose(own.taken(np.ones(4)), high)
+    np.testing.assert_allclose(own.taken(np.zeros((5, 4)))[3], (low + high) / 2)
+    assert own.action_space.contains(own.taken(np.full(4, 1.5)))
+    uneven = Spaces(BOX, spaces.Box(-2.6, 2.3, (1,), np.float64))  # rounding must not step out of the bounds
     for unit in (-1.0, 1.0):
-        assert uneven.action_space.contains(uneven.unscaled(np.array([unit])))
+        assert uneven.action_space.contains(uneven.taken(np.array([unit])))
 
 
 def test_observations_of_any_shape_are_flattened() -> None:
-    scaling = Scaling(spaces.Box(0, 255, (2, 3), np.uint8), BOX)
-    flat = scaling.flat(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    own = Spaces(spaces.Box(0, 255, (2, 3), np.uint8), BOX)
+    flat = own.seen(np.arange(6, dtype=np.uint8).reshape(2, 3))
     assert flat.dtype == np.float32
     np.testing.assert_array_equal(flat, np.arange(6))
+
+
+def test_discrete_spaces_are_numbers_from_zero() -> None:
+    own = Spaces(spaces.Discrete(4, start=3), spaces.Discrete(2, start=-1))
+    assert own.layout == Layout((1,), 1, choices=2, dtype="int32", states=4)
+    np.testing.assert_array_equal(own.seen(5), [2])
+    np.testing.assert_array_equal(own.taken(np.array([[0], [1]], np.int32)), [-1, 0])
+
+
+def test_images_keep_their_shape_for_discrete_actions_and_stacks_are_known() -> None:
+    pixels = spaces.Box(0, 255, (10, 10, 3), np.uint8)
+    assert Spaces(pixels, spaces.Discrete(4)).layout == Layout((10, 10, 3), 1, 4, "uint8")
+    assert Spaces(pixels, BOX).layout == Layout((300,), 2)
+    env = gym.wrappers.FrameStackObservation(_Screen(), 4)
+    assert Spaces.of(env).layout == Layout((4, 6, 5), 1, 3, "uint8", frames=4)
+    assert Spaces.of(gym.wrappers.FrameStackObservation(_Screen(), 4, padding_type="zero")).layout.frames == 1
+
+
+class _Screen(gym.Env):
+    """Something with a grey screen."""
+
+    observation_space = spaces.Box(0, 255, (6, 5), np.uint8)
+    action_space = spaces.Discrete(3)
+
+
+@pytest.mark.parametrize("space", [spaces.Discrete(4, start=3), BOX, spaces.Box(0, 1, (2, 2), np.uint8)])
+def test_spaces_are_written_and_read(space: spaces.Box | spaces.Discrete) -> None:
+    assert space_from_dict(json.loads(json.dumps(space_to_dict(space)))) == space
 
 
 @pytest.mark.parametrize(
@@ -46,10 +76,10 @@ def test_observations_of_any_shape_are_flattened() -> None:
     [
         (spaces.Dict({"a": BOX}), BOX, "FlattenObservation"),
         (spaces.Tuple((BOX,)), BOX, "FlattenObservation"),
-        (spaces.Discrete(4), BOX, "observations must be a Box, not Discrete"),
-        (BOX, spaces.Discrete(3), "discrete actions are not supported yet"),
-        (BOX, spaces.MultiDiscrete([2, 2]), "actions must be a Box, not MultiDiscrete"),
-        (BOX, spaces.Tuple((BOX,)), "actions must be a Box, not Tuple"),
+        (spaces.MultiDiscrete([2, 2]), BOX, "FlattenObservation"),
+        (spaces.Text(4), BOX, "observations must be a Box or Discrete, not Text"),
+        (BOX, spaces.MultiDiscrete([2, 2]), "actions must be a Box or Discrete, not MultiDiscrete"),
+        (BOX, spaces.Tuple((BOX,)), "actions must be a Box or Discrete, not Tuple"),
         (BOX, spaces.Box(-np.inf, 1, (1,)), "action bounds must be finite"),
     ],
 )

@@ -9,15 +9,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gemrl.drawing import draw, stretch
 from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, cut, draw, empty_rows, insert, plan, row_bytes, stretch
+from gemrl.memory import Memory, Rows, cut, empty_rows, insert, plan, row_bytes
 from gemrl.planning import NStep, Twin
+from gemrl.spaces import Layout
 from gemrl.staging import Staging
 
 
 def block(start: int, count: int, ends: tuple[int, ...] = (), lanes: int = 1) -> Rows:
     """Rows numbered from `start`, the number being observation and reward; `ends` are the numbers of last rows."""
-    rows = empty_rows(lanes, count, 1, 1)
+    rows = empty_rows(lanes, count, Layout((1,)))
     numbers = start + np.arange(count)
     rows.observation[:] = numbers[:, None]
     rows.reward[:] = numbers
@@ -28,7 +30,7 @@ def block(start: int, count: int, ends: tuple[int, ...] = (), lanes: int = 1) ->
 
 def filled(total: int, capacity: int, ends: tuple[int, ...] = (), width: int = 3) -> Memory:
     """A memory that saw rows 0..total-1 in blocks of `width`."""
-    memory = Memory.empty(1, capacity, 1, 1, 2)
+    memory = Memory.empty(1, capacity, Layout((1,)), 2)
     for start in range(0, total, width):
         count = min(width, total - start)
         memory = insert(memory, block(start, width, ends), jnp.array([count]))
@@ -76,7 +78,7 @@ def test_a_row_that_overwrites_a_planned_one_is_never_drawn_either() -> None:
 
 
 def test_sampling_is_uniform_over_lanes_of_different_length() -> None:
-    memory = Memory.empty(2, 50, 1, 1, 2)
+    memory = Memory.empty(2, 50, Layout((1,)), 2)
     first, second = block(0, 40), block(100, 40)
     rows = jax.tree.map(lambda a, b: np.concatenate([a, b]), first, second)
     memory = plan(insert(memory, rows, jnp.array([40, 10])), Twin(3))
@@ -110,17 +112,17 @@ def test_an_abandoned_trajectory_is_cut() -> None:
     memory = plan(insert(memory, block(5, 3), jnp.array([3])), NStep(100))
     assert memory.n_trajectories == 2
     np.testing.assert_allclose(memory.planned_returns()[0][:5], [10, 10, 9, 7, 4])
-    assert not cut(Memory.empty(1, 4, 1, 1, 2), jnp.array(0)).rows.last.any()
+    assert not cut(Memory.empty(1, 4, Layout((1,)), 2), jnp.array(0)).rows.last.any()
 
 
 def test_an_empty_memory_can_be_looked_into() -> None:
-    memory = Memory.empty(1, 4, 1, 1, 2)
+    memory = Memory.empty(1, 4, Layout((1,)), 2)
     assert (len(memory), memory.n_trajectories) == (0, 0)
     assert memory.chosen_lengths(Twin(3)).shape == (2, 0)
 
 
 def test_staging_tells_death_from_time_limit() -> None:
-    staging = Staging(1, 3, 1, 1)
+    staging = Staging(1, 3, Layout((1,)))
     for terminated, truncated in ((False, False), (True, False), (False, True)):
         one = np.ones((1, 1), np.float32)
         staging.add(
@@ -135,7 +137,7 @@ def test_staging_tells_death_from_time_limit() -> None:
 
 
 def test_staging_leaves_out_lanes_that_were_only_reset() -> None:
-    staging = Staging(2, 3, 1, 1)
+    staging = Staging(2, 3, Layout((1,)))
     for number, stored in ((1, (True, True)), (2, (True, False)), (3, (True, True))):
         values, no = np.full((2, 1), number, np.float32), np.zeros(2, bool)
         staging.add(Transition(values, values, values[:, 0], no, no, values, np.array(stored)), 0.9)
@@ -146,14 +148,15 @@ def test_staging_leaves_out_lanes_that_were_only_reset() -> None:
 
 
 def test_a_row_takes_the_bytes_that_are_told() -> None:
-    memory = Memory.empty(2, 50, 17, 6, 2)
+    memory = Memory.empty(2, 50, Layout((17,), 6), 2)
     counts = sum(getattr(memory, name).nbytes for name in ("head", "size", "unplanned"))
-    assert sum(array.nbytes for array in jax.tree.leaves(memory)) - counts == 100 * row_bytes(17, 6, 2)
+    assert sum(array.nbytes for array in jax.tree.leaves(memory)) - counts == 100 * row_bytes(Layout((17,), 6), 2)
 
 
 FLAT = """
 import resource
 from gemrl.models import GEM
+from gemrl.spaces import Layout
 from tests.probes import Truncated
 small = dict(net_arch=(8, 8), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
 model, seen = GEM(Truncated(), seed=0, **small), []

@@ -68,7 +68,7 @@ def test_ways_to_name_policy_and_environment() -> None:
         GEM(env=env, **SMALL),
     ):
         assert model.observation_space.shape == (3,)
-    for wrong in (partial(GEM, "CnnPolicy", env), GEM, partial(GEM, "MlpPolicy", 5)):
+    for wrong in (partial(GEM, "LstmPolicy", env), GEM, partial(GEM, "MlpPolicy", 5)):
         with pytest.raises(BadValue):
             wrong()
     with pytest.raises(UnknownName, match="did you mean 'batch_size'"):
@@ -237,7 +237,7 @@ def test_a_model_that_only_acts_holds_no_memory(trained: GEM, tmp_path: Path) ->
     trained.save(tmp_path / "model")
     loaded = GEM.load(tmp_path / "model")
     loaded.predict(np.zeros(3))
-    assert loaded.agent._ring is None
+    assert loaded.agent._ring is None  # type: ignore[attr-defined]
 
 
 def test_spaces_must_fit(trained: GEM, tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from scipy import integrate, stats
 from gemrl.errors import BadValue
 from gemrl.memory import Memory, empty_rows, insert, plan
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.spaces import Layout
 
 Trajectories = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -118,9 +119,9 @@ plan_ring = jax.jit(plan, static_argnums=1)
 def test_a_ring_cut_at_any_write_head_plans_its_surviving_rows(data: Trajectories, depth: int) -> None:
     """Wherever the head stands, the newest rows are planned as if no other had ever been written."""
     reward, discount, last, q_next = data
-    memory = Memory.empty(1, RING, 1, 1, 2)
+    memory = Memory.empty(1, RING, Layout((1,)), 2)
     for number in range(len(reward)):
-        row = empty_rows(1, 1, 1, 1)
+        row = empty_rows(1, 1, Layout((1,)))
         row.reward[:], row.discount[:], row.last[:] = reward[number], discount[number], last[number]
         memory = insert_row(memory, row, np.array([1]))
     survivors = slice(max(0, len(reward) - RING), None)

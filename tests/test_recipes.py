@@ -13,8 +13,12 @@ from gemrl.cli import chosen_recipe
 from gemrl.errors import BadValue, UnknownName
 from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
-from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, difference, preset_depth, recipe
+from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, difference, recipe
+from gemrl.recipes.continuous import preset_depth
+from gemrl.spaces import Layout
 from gemrl.targets import Fresh, Planned, SelfImitation, Tightening
+
+VECTOR = Layout((3,), 2)
 
 
 def test_gem_has_the_hyperparameters_of_the_paper() -> None:
@@ -89,14 +93,14 @@ def test_across_families_the_family_is_named_first() -> None:
 )
 def test_presets(env_id: str, depth: int) -> None:
     assert preset_depth(env_id) == depth
-    assert GEM.for_environment(env_id) == GEM.but(planner=Twin(depth))
+    assert GEM.for_environment(env_id, VECTOR) == GEM.but(planner=Twin(depth))
 
 
 def test_one_step_targets_stay_one_step() -> None:
-    assert GEM.but(planner=NStep(1)).for_environment("Ant-v5").planner == NStep(1)
-    assert GEM.but(planner=NStep(5)).for_environment("Ant-v5").planner == NStep(1000)
-    assert TD3.for_environment("Ant-v5") == TD3
-    nstep, sil = RECIPES["td3-nstep"].for_environment("Ant-v5"), RECIPES["td3-sil"].for_environment("Ant-v5")
+    assert GEM.but(planner=NStep(1)).for_environment("Ant-v5", VECTOR).planner == NStep(1)
+    assert GEM.but(planner=NStep(5)).for_environment("Ant-v5", VECTOR).planner == NStep(1000)
+    assert TD3.for_environment("Ant-v5", VECTOR) == TD3
+    nstep, sil = RECIPES["td3-nstep"].for_environment("Ant-v5", VECTOR), RECIPES["td3-sil"].for_environment("Ant-v5", VECTOR)
     assert isinstance(nstep, Recipe)
     assert nstep.targets == Fresh(1000)
     assert sil == RECIPES["td3-sil"]
@@ -114,15 +118,17 @@ def test_settings_reach_into_parts() -> None:
 
 def test_settings_from_the_command_line() -> None:
     words = ["depth=20", "net_arch=(64, 64)", "layer_norm=False", "planner=Single", "actor_objective=FirstCritic()"]
-    changed = chosen_recipe("gem", "Ant-v5", words)
+    changed = chosen_recipe("gem", "Ant-v5", VECTOR, words)
     # a planner set later replaces the depth set before
     assert changed == GEM.but(planner=Single(5), net_arch=(64, 64), layer_norm=False, actor_objective=FirstCritic())
-    assert chosen_recipe("gem", "Ant-v5", ["targets=Planned(LambdaReturn(0.5, 3))"]).settable()["planner"] == LambdaReturn(0.5, 3)
-    assert chosen_recipe("td3", "Ant-v5", ["bound=Tightening(reach=2)"]) == TD3.but(bound=Tightening(reach=2))
+    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["targets=Planned(LambdaReturn(0.5, 3))"]).settable()[
+        "planner"
+    ] == LambdaReturn(0.5, 3)
+    assert chosen_recipe("td3", "Ant-v5", VECTOR, ["bound=Tightening(reach=2)"]) == TD3.but(bound=Tightening(reach=2))
     # what only holds together is set together
-    assert chosen_recipe("gem", "Ant-v5", ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
-    assert chosen_recipe("gem", "Ant-v5", ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
-    assert chosen_recipe("gem", "Ant-v5", ["learning_rate=1e-3"]).learning_rate == 1e-3
+    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
+    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
+    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).learning_rate == 1e-3
 
 
 @pytest.mark.parametrize(
@@ -163,7 +169,7 @@ def test_settings_from_the_command_line() -> None:
 )
 def test_bad_settings_are_told_in_a_line(setting: str, message: str) -> None:
     with pytest.raises(BadValue, match=message.replace("(", r"\(").replace(")", r"\)")):
-        chosen_recipe("gem", "Pendulum-v1", [setting])
+        chosen_recipe("gem", "Pendulum-v1", VECTOR, [setting])
 
 
 @pytest.mark.parametrize("name", RECIPES)

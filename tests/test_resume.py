@@ -348,7 +348,7 @@ def after(task: Task, observation: np.ndarray) -> str:
     """The next 30 steps, to the last bit."""
     rng, seen = np.random.default_rng(1), []
     for _ in range(30):
-        step = task.step(observation, rng.uniform(-1, 1, (1, task.scaling.action_size)).astype(np.float32))
+        step = task.step(observation, rng.uniform(-1, 1, (1, task.spaces.layout.action)).astype(np.float32))
         observation = step.observation
         seen.append((step.transition.reward.tobytes().hex(), observation.tobytes().hex()))
     return repr(seen)
@@ -364,7 +364,9 @@ def test_episodes_are_played_again_in_a_new_process(tmp_path: Path) -> None:
         task, rng = Task(make(name), 3), np.random.default_rng(0)
         observation = task.reset()
         for _ in range(150):
-            observation = task.step(observation, rng.uniform(-1, 1, (1, task.scaling.action_size)).astype(np.float32)).observation
+            observation = task.step(
+                observation, rng.uniform(-1, 1, (1, task.spaces.layout.action)).astype(np.float32)
+            ).observation
         saved = task.snapshot()
         write_json(tmp_path / f"{name}.json", saved.facts)
         write_arrays(tmp_path / f"{name}.safetensors", saved.arrays)

@@ -16,7 +16,7 @@ from gemrl.networks import MLP
 from gemrl.recipes import SoftRecipe
 from tests import probes
 from tests.conftest import SMALL
-from tests.test_continuous import A, D, forward, random_memory, torch_arrays
+from tests.test_continuous import LAYOUT, A, forward, random_memory, torch_arrays
 
 torch = pytest.importorskip("torch")
 
@@ -34,7 +34,7 @@ def squashed(actor: dict[str, Any], state: Any, noise: Any) -> tuple[Any, Any]:
 
 
 def test_gradient_steps_equal_pytorch() -> None:
-    memory, learner = random_memory(pairs=1), init_learner(RECIPE, D, A, seed=3)
+    memory, learner = random_memory(pairs=1), init_learner(RECIPE, LAYOUT, seed=3)
     actor, critics = torch_arrays(learner.actor, "actor"), torch_arrays(learner.critics, "critics")
     targets = {name: array.detach().clone() for name, array in critics.items()}
     log_temperature = torch.zeros((), requires_grad=True)
@@ -48,7 +48,7 @@ def test_gradient_steps_equal_pytorch() -> None:
     for step in range(3):
         happens = soft_chance(RECIPE, memory, jax.random.key(step))
         place = happens.place
-        rows = [torch.tensor(np.array(column[place.lane, place.position])) for column in memory.rows]
+        rows = [torch.tensor(np.array(column[place.lane, place.position])) for column in memory.rows.columns().values()]
         state, taken, reward, discount, _, following = rows
         noise, next_noise = (torch.tensor(np.array(x)) for x in happens[1:])
         temperature = log_temperature.detach().exp()

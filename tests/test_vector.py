@@ -138,7 +138,7 @@ def test_cadences_count_single_steps(n_envs: int) -> None:
     moved = []
 
     def watch(local: dict[str, Any], _: dict[str, Any]) -> None:
-        moved.append(gem.agent._updated)
+        moved.append(gem.agent._updated)  # type: ignore[attr-defined]
 
     gem.learn(steps, watch)
     periods = steps // SMALL["target_update_interval"]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from gemrl.environments import Transition
+from gemrl.snapshot import Snapshot
 
 
 class Agent(Protocol):
@@ -17,10 +18,10 @@ class Agent(Protocol):
         """The discount factor of its returns."""
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """The policy's actions in [-1, 1]. [B, D] -> [B, A]."""
+        """The policy's actions. [B, *O] -> [B, A]."""
 
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
-        """Actions for training. [E, D] -> [E, A]."""
+        """Actions for training. [E, *O] -> [E, A]."""
 
     def observe(self, transition: Transition) -> None:
         """Remembers one step of every environment."""
@@ -35,4 +36,28 @@ class Agent(Protocol):
         """One round of training; its mean losses."""
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """The mean of the online critics' Q(s, a). [B, D], [B, A] -> [B]."""
+        """The mean of the online critics' Q(s, a). [B, *O], [B, A] -> [B]."""
+
+
+class LearningAgent(Agent, Protocol):
+    """What a model asks of its agent beside that."""
+
+    learner: Any
+    """Everything that learning changes, except the memory: a pytree of arrays."""
+    lanes: int
+
+    @property
+    def memory(self) -> Any:
+        """What it remembers."""
+
+    def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
+
+    def restore(self, learner: Any) -> None:
+        """Takes over a saved learner."""
+
+    def snapshot(self) -> Snapshot:
+        """All that decides its future beside the learner."""
+
+    def recall(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family
+from gemrl.agents.host import Family, mean_value
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.device import ONE_AFTER_THE_OTHER
@@ -21,6 +21,7 @@ from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array, NStep
 from gemrl.recipes import Recipe
 from gemrl.seeding import stream
+from gemrl.spaces import Layout
 from gemrl.targets import NoBound, Planned, SelfImitation
 
 REFRESH_CHUNK = 512
@@ -41,9 +42,10 @@ class Learner(eqx.Module):
     key: Array
 
 
-def init_learner(recipe: Recipe, observation: int, action: int, seed: int) -> Learner:
+def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimisers at step 0."""
     rng = stream(seed, "networks")
+    observation, action = layout.size, layout.action
     hidden, norm = recipe.net_arch, recipe.layer_norm
     actor = Actor.init(rng, observation, action, hidden, layer_norm=norm)
     critics = Critics.init(
@@ -242,7 +244,7 @@ def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
     return policy.actor(normalized(policy.normalizer, observation))
 
 
-def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
     """The policy's actions with noise. [B, D] -> [B, A]."""
     action = act(policy, observation)
     return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
@@ -257,5 +259,6 @@ FAMILY = Family(
     act=act,
     explore=explore,
     sample=lambda policy, observation, _: act(policy, observation),
+    values=mean_value,
     groups=lambda recipe: recipe.n_pairs,
 )

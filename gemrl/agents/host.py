@@ -15,6 +15,7 @@ from gemrl.planning import Array
 from gemrl.recipes import AnyRecipe
 from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
+from gemrl.spaces import Layout
 from gemrl.staging import Staging
 
 STAGED_ROWS = 128
@@ -24,14 +25,15 @@ STAGED_ROWS = 128
 class Family(NamedTuple):
     """The pure functions of a family of algorithms; `remember` and `train_round` are compiled and overwrite their state."""
 
-    init_learner: Callable[[Any, int, int, int], Any]
+    init_learner: Callable[[Any, Layout, int], Any]
     remember: Callable[[Any, Memory, Rows, Array], tuple[Any, Memory]]
     train_round: Callable[[Any, Any, Memory, Rows, Array, bool], tuple[Any, Memory, dict[str, Array]]]
     update_period: Callable[[Any], int | None]
     policy_of: Callable[[Any], Any]
     act: Callable[[Any, np.ndarray], np.ndarray]
-    explore: Callable[[Any, Any, np.ndarray, np.random.Generator], np.ndarray]
+    explore: Callable[[Any, Any, np.ndarray, int, np.random.Generator], np.ndarray]
     sample: Callable[[Any, np.ndarray, np.random.Generator], np.ndarray]
+    values: Callable[[Any, Array, Array], Array]
     groups: Callable[[Any], int]
 
 
@@ -42,8 +44,7 @@ class OffPolicyAgent:
         self,
         family: Family,
         recipe: AnyRecipe,
-        observation: int,
-        action: int,
+        layout: Layout,
         *,
         lanes: int = 1,
         seed: int = 0,
@@ -51,12 +52,12 @@ class OffPolicyAgent:
     ) -> None:
         self.recipe = recipe
         self._family, self._device = family, device
-        self._action_size, self.lanes = action, lanes
+        self._layout, self.lanes = layout, lanes
         capacity = max(1, recipe.buffer_size // lanes)
-        self._memory_shape = lanes, capacity, observation, action, family.groups(recipe)
+        self._memory_shape = lanes, capacity, layout, family.groups(recipe)
         self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
-        self.learner = jax.device_put(family.init_learner(recipe, observation, action, seed), device)
-        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), observation, action)
+        self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
+        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout)
         self._noise = stream(seed, "exploration")
         self._updated: int | None = None
         self._policy = self._host_policy()
@@ -79,18 +80,18 @@ class OffPolicyAgent:
         return self._ring
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """The policy's best actions in [-1, 1]. [B, D] -> [B, A]."""
+        """The policy's best actions. [B, *O] -> [B, A]."""
         return self._family.act(self._policy, observation)
 
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Actions as the policy draws them; the best ones if it is deterministic. [B, D] -> [B, A]."""
+        """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
         return self._family.sample(self._policy, observation, rng)
 
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
-        """Actions for training: uniform while warming up, then the policy's, with noise. [E, D] -> [E, A]."""
+        """Actions for training: uniform while warming up, then the policy's, with noise. [E, *O] -> [E, A]."""
         if step < self.recipe.learning_starts:
-            return self._noise.uniform(-1, 1, (len(observation), self._action_size)).astype(np.float32)
-        return self._family.explore(self.recipe, self._policy, observation, self._noise)
+            return self._layout.random_actions(len(observation), self._noise)
+        return self._family.explore(self.recipe, self._policy, observation, step, self._noise)
 
     def observe(self, transition: Transition) -> None:
         """Remembers one step of every environment."""
@@ -124,15 +125,12 @@ class OffPolicyAgent:
         return {name: float(value) for name, value in losses.items()}
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
-        """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, D], [B, A] -> [B]."""
+        """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, *O], [B, A] -> [B]."""
         chunk, count = 1024, len(observation)
         padding = -count % chunk
-        observation, action = (np.pad(x, ((0, padding), (0, 0))) for x in (observation, action))
-        learner = self.learner
-        parts = [
-            _mean_value(learner.critics, learner.normalizer, observation[at : at + chunk], action[at : at + chunk])
-            for at in range(0, count, chunk)
-        ]
+        observation, action = (np.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))) for x in (observation, action))
+        places = [slice(at, at + chunk) for at in range(0, count, chunk)]
+        parts = [self._family.values(self.learner, observation[place], action[place]) for place in places]
         return np.concatenate([np.asarray(part) for part in parts])[:count]
 
     def restore(self, learner: Any) -> None:
@@ -163,4 +161,5 @@ class OffPolicyAgent:
 
 
 _cut = jax.jit(cut, donate_argnums=0)
-_mean_value = jax.jit(lambda critics, normalizer, s, a: critics(normalized(normalizer, s), a).mean(axis=0))
+mean_value = jax.jit(lambda learner, s, a: learner.critics(normalized(learner.normalizer, s), a).mean(axis=0))
+"""The mean Q(s, a) of a learner's critics. [B, D], [B, A] -> [B]."""

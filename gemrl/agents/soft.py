@@ -11,15 +11,17 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family
+from gemrl.agents.host import Family, mean_value
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Place, Rows, draw, insert
+from gemrl.drawing import Place, draw
+from gemrl.memory import Memory, Rows, insert
 from gemrl.networks import MLP, Critics
 from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array
 from gemrl.recipes import SoftRecipe
 from gemrl.seeding import stream
+from gemrl.spaces import Layout
 
 LOG_STD = (-20.0, 2.0)
 """Bounds of the policy's log standard deviation, as in the authors' code."""
@@ -67,9 +69,10 @@ class SoftLearner(eqx.Module):
     key: Array
 
 
-def init_learner(recipe: SoftRecipe, observation: int, action: int, seed: int) -> SoftLearner:
+def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
     """Networks, targets, temperature 1 and optimisers at step 0."""
     rng = stream(seed, "networks")
+    observation, action = layout.size, layout.action
     actor = GaussianActor(MLP.init(rng, observation, recipe.net_arch, 2 * action, layer_norm=False))
     critics = Critics.init(rng, recipe.n_critics, observation, action, recipe.net_arch, layer_norm=False, action_twice=False)
     temperature = np.zeros((), np.float32)
@@ -202,7 +205,8 @@ FAMILY = Family(
     update_period=lambda recipe: None,
     policy_of=lambda learner: Policy(learner.actor, learner.normalizer),
     act=act,
-    explore=lambda recipe, policy, observation, rng: sample(policy, observation, rng),
+    explore=lambda recipe, policy, observation, step, rng: sample(policy, observation, rng),
     sample=sample,
+    values=mean_value,
     groups=lambda recipe: 1,
 )

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gemrl.memory import Memory, Place, draw, stretch
+from gemrl.drawing import Place, draw, n_step, stretch
+from gemrl.memory import Memory
 from gemrl.normalization import normalized
-from gemrl.planning import Array, NStep, Single
+from gemrl.planning import Array, Single
 from gemrl.recipes import Recipe
 from gemrl.targets import Fresh, SelfImitation, Tightening
 
@@ -67,15 +68,9 @@ def _smoothed_values(recipe: Recipe, learner: Learner, observation: Array, noise
 def fresh_returns(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> Array:
     """n-step returns of drawn rows, bootstrapped by the target networks, never across an ending. [K, *S]."""
     place, noise = chance.place, chance.noise
-    planner = NStep(recipe.planner.rollout_cap)
-    ahead = stretch(memory, place, planner.n)
-    # The n-step return is linear in its bootstrap: its value at 0, and its slope, which is the product of discounts.
-    nothing = jnp.zeros((1, *ahead.reward.shape))
-    rewards = planner.rollout(ahead.reward, ahead.discount, ahead.last, nothing)
-    slope = planner(jnp.zeros_like(ahead.reward), ahead.discount, ahead.last, nothing + 1)[0, ..., 0]
-    end = jnp.take_along_axis(ahead.position, rewards.length[0, ..., :1] - 1, axis=-1)[..., 0]
+    rewards, slope, end = n_step(memory, place, recipe.planner.rollout_cap)
     states = memory.rows.next_observation[place.lane, end]
-    return rewards.own[0, ..., 0] + slope * _smoothed_values(recipe, learner, states, noise, chance.subset)
+    return rewards + slope * _smoothed_values(recipe, learner, states, noise, chance.subset)
 
 
 def bounds(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> tuple[Array, Array]:

@@ -1,16 +1,19 @@
-"""Every algorithm as a recipe: a frozen dataclass whose named fields are all that may differ between two of them."""
+"""GEM, TD3 and all between them, as recipes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-from gemrl.errors import BadValue, unknown
+from gemrl.errors import BadValue
 from gemrl.losses import Asymmetric, FirstCritic, MeanOfCritics
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
-from gemrl.settings import Settings, choice, number
+from gemrl.settings import Settings, choice, count_weights, number
 from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
+
+if TYPE_CHECKING:
+    from gemrl.spaces import Layout
 
 PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
 BOUNDS = (NoBound, SelfImitation, Tightening)
@@ -22,6 +25,7 @@ class Recipe(Settings):
     """GEM, TD3 and all between them. Names are Stable-Baselines3's where it has one, else the paper's."""
 
     family: ClassVar[str] = "deterministic policy"
+    needs: ClassVar[str] = "continuous actions"
     parts: ClassVar[Mapping[str, type]] = PARTS
 
     gamma: float = number(0.99, "discount factor", 0, 1)
@@ -70,7 +74,15 @@ class Recipe(Settings):
         """What turns rewards and estimates into targets."""
         return self.targets.planner
 
-    def for_environment(self, env_id: str) -> Recipe:
+    def fits(self, layout: Layout) -> bool:
+        """Whether it can act and learn there."""
+        return not layout.choices and not layout.states
+
+    def least_parameters(self, observation: int) -> int:
+        """Fewer than its networks have."""
+        return self.n_pairs * self.n_critics * count_weights(observation, self.net_arch)
+
+    def for_environment(self, env_id: str, layout: Layout) -> Recipe:
         """The recipe with the preset of an environment: the paper's rollout cap. One-step targets stay one-step."""
         return self if self.planner.rollout_cap == 1 else self.but(depth=preset_depth(env_id))
 
@@ -113,105 +125,3 @@ for _rung in (
     {"planner": Twin(5)},
 ):
     LADDER.append(LADDER[-1].but(**_rung))
-
-
-@dataclass(frozen=True)
-class SoftRecipe(Settings):
-    """Soft actor-critic with automatic temperature: a stochastic policy, and entropy in its values."""
-
-    family: ClassVar[str] = "stochastic policy"
-
-    gamma: float = number(0.99, "discount factor", 0, 1)
-    learning_rate: float = number(3e-4, "Adam's step size, for actor, critics and temperature", 0)
-    buffer_size: int = number(1_000_000, "rows of the memory, over all environments")
-    learning_starts: int = number(10_000, "steps of uniform random actions before any training", 0)
-    batch_size: int = number(256, "rows of a minibatch")
-    tau: float = number(0.005, "how far targets move toward the critics, each time they move", 0, 1)
-    train_freq: int = number(1, "environment steps between two rounds of training")
-    gradient_steps: int = number(1, "gradient steps of a round")
-    target_update_interval: int = number(1, "updates between two moves of the targets")
-    net_arch: tuple[int, ...] = choice((256, 256), "hidden layer widths of actor and critics", tuple)
-    n_critics: int = number(2, "critics, whose smallest value counts")
-    target_entropy_scale: float = number(1.0, "the policy's entropy is held at minus this times the number of actions", 0)
-    normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance", bool)
-
-    def for_environment(self, env_id: str) -> SoftRecipe:
-        """The recipe itself: it has no preset."""
-        return self
-
-
-AnyRecipe = Recipe | SoftRecipe
-
-GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
-    "GEM": {
-        "gem": ("Generalizable Episodic Memory, our default", GEM),
-        "gem-paper": (
-            "as the paper has it, wherever it speaks",
-            GEM.but(learning_rate=1e-3, layer_norm=False, actor_objective=FirstCritic(), separate_batches=True),
-        ),
-        "gem-released": (
-            "with the quirks of the authors' released code",
-            GEM.but(
-                batch_size=128,
-                tau=0.633,
-                learning_starts=25_000,
-                planner=TwinReleased(5),
-                action_twice=True,
-                regress_on_both=True,
-            ),
-        ),
-    },
-    "baselines": {
-        "td3": ("twin delayed DDPG (Fujimoto et al., 2018)", TD3),
-        "ddpg": ("td3 with one critic, no smoothing, no delay (Lillicrap et al., 2016)", DDPG),
-        "sac": ("soft actor-critic (Haarnoja et al., 2018)", SoftRecipe()),
-        "td3-sil": ("td3 with self-imitation's lower bound (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
-        "td3-nstep": ("td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
-        "redq": ("randomised ensemble at GEM's update ratio (Chen et al., 2021)", REDQ),
-        "optimality-tightening": ("td3 with bounds from both sides (He et al., 2017)", TD3.but(bound=Tightening())),
-    },
-    "ablations": {
-        "gem-no-tbp": ("no twin back-propagation: each pair trusts its own choice", GEM.but(planner=Single(5))),
-        "gem-no-asymmetry": ("squared loss", GEM.but(alpha=1.0)),
-        "gem-lambda": ("lambda-return in place of the best rollout", GEM.but(planner=LambdaReturn(0.9, 5))),
-        "gem-nstep": ("the longest rollout in place of the best", GEM.but(planner=NStep(5))),
-        "gem-one-step": ("no rollouts", GEM.but(planner=NStep(1))),
-    },
-    "ladder": {
-        f"ladder-{rung}": (summary, recipe)
-        for rung, (summary, recipe) in enumerate(
-            zip(
-                (
-                    "one pair, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
-                    "+ LayerNorm",
-                    "+ 200 updates per 100 steps",
-                    "+ a second pair of critics",
-                    "+ asymmetric loss",
-                    "+ the best rollout of each pair",
-                    "+ twin back-propagation: this is gem",
-                ),
-                LADDER,
-                strict=True,
-            )
-        )
-    },
-}
-"""Every named algorithm with a line on it, as `gemrl algos` shows them."""
-
-RECIPES: dict[str, AnyRecipe] = {name: recipe for group in GROUPS.values() for name, (_, recipe) in group.items()}
-"""Every named algorithm."""
-
-
-def recipe(name: str) -> AnyRecipe:
-    """The recipe of that name."""
-    if name not in RECIPES:
-        raise unknown("algorithm", name, RECIPES, f"; known: {', '.join(RECIPES)}")
-    return RECIPES[name]
-
-
-def difference(a: AnyRecipe, b: AnyRecipe) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two recipes differ, each with its two values; across families, the family first."""
-    sides = [{"family": side.family} | vars(side) for side in (a, b)]
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    pairs = {name: (sides[0].get(name), sides[1].get(name)) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}

@@ -1,0 +1,124 @@
+"""GEM for discrete actions, and DQN and its relatives, as recipes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from gemrl.choosing import FirstChoice, FirstNetwork, Greatest, Huber, MeanOfMinima, OnlineChoice
+from gemrl.errors import BadValue
+from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.settings import Settings, choice, count_weights, number
+from gemrl.targets import Fresh, Planned
+
+if TYPE_CHECKING:
+    from gemrl.spaces import Layout
+
+PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
+BOOTSTRAPS = (Greatest, OnlineChoice, FirstChoice)
+ACTING = (MeanOfMinima, FirstNetwork)
+
+
+@dataclass(frozen=True)
+class DiscreteRecipe(Settings):
+    """Values of discrete actions. Defaults are those of vector observations; `for_environment` has those of images."""
+
+    family: ClassVar[str] = "values of discrete actions"
+    needs: ClassVar[str] = "discrete actions"
+    parts: ClassVar[Mapping[str, type]] = {
+        kind.__name__: kind for kind in (*PLANNERS, Planned, Fresh, Huber, *BOOTSTRAPS, *ACTING)
+    }
+
+    gamma: float = number(0.99, "discount factor", 0, 1)
+    learning_rate: float = number(1e-3, "Adam's step size", 0)
+    adam_epsilon: float = number(1e-8, "what Adam adds to its denominator", 0)
+    buffer_size: int = number(100_000, "rows of the memory, over all environments")
+    learning_starts: int = number(1_000, "steps of uniform random actions before any training", 0)
+    batch_size: int = number(64, "rows of a minibatch")
+    train_freq: int = number(4, "environment steps between two rounds of training")
+    gradient_steps: int = number(4, "gradient steps of a round")
+    target_update_interval: int = number(500, "environment steps between two copies of the networks to their targets")
+    exploration_final_eps: float = number(0.05, "share of random actions, in the end", 0, 1)
+    exploration_steps: int = number(10_000, "steps over which that share falls from 1, behind the warm-up", 1)
+    evaluation_eps: float = number(0.0, "share of random actions in evaluations", 0, 1)
+    reward_bound: float = number(1e6, "rewards are clipped to +- this for learning; evaluations tell them as they are", 0)
+    net_arch: tuple[int, ...] = choice((128, 128), "hidden layer widths, behind convolutions if observations are images", tuple)
+    dueling: bool = choice(False, "values of states and advantages of actions in streams of their own", bool)
+    n_pairs: int = number(2, "groups of networks, each with an estimate of its own; Twin needs two")
+    n_critics: int = number(2, "networks of a group")
+    targets: Planned | Fresh = choice(Planned(Twin(1000)), "where the targets come from", Planned, Fresh)
+    bootstrap: Greatest | OnlineChoice | FirstChoice = choice(Greatest(), "how a group values a next state", *BOOTSTRAPS)
+    loss: Huber = choice(Huber(0.25), "what a network's error costs", Huber)
+    acting: MeanOfMinima | FirstNetwork = choice(MeanOfMinima(), "which networks act", *ACTING)
+    students: bool = choice(False, "planned returns are learnt by a network per group that acts; the others learn one step", bool)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if type(self.planner) not in PLANNERS:
+            raise BadValue(f"planner must be one of {', '.join(kind.__name__ for kind in PLANNERS)}, not {self.planner!r}")
+        if isinstance(self.planner, (Twin, TwinReleased)) and self.n_pairs != 2:
+            raise BadValue(f"{self.planner} exchanges values between two groups: n_pairs must be 2, not {self.n_pairs}")
+        if isinstance(self.targets, Fresh) and self.targets.subset:
+            raise BadValue("subset is for continuous actions: a group of networks here counts as a whole")
+        if self.students and isinstance(self.targets, Fresh):
+            raise BadValue("students learn planned returns, so they need Planned targets")
+
+    @property
+    def planner(self) -> Planner:
+        """What turns rewards and estimates into targets."""
+        return self.targets.planner
+
+    @property
+    def n_networks(self) -> int:
+        """All of them, students last."""
+        return self.n_pairs * (self.n_critics + self.students)
+
+    def fits(self, layout: Layout) -> bool:
+        """Whether it can act and learn there."""
+        return layout.choices > 0
+
+    def least_parameters(self, observation: int) -> int:
+        """Fewer than its networks have; convolutions are not counted, so of images only what stands behind them."""
+        inputs = 1 if observation > LARGEST_VECTOR else observation
+        return self.n_networks * count_weights(inputs, self.net_arch)
+
+    def for_environment(self, env_id: str, layout: Layout) -> DiscreteRecipe:
+        """The recipe with the preset of a class of environments, equal for all agents: Atari's, MinAtar's, or none."""
+        if len(layout.observation) < 3:
+            return self
+        return self.but(**(ATARI if min(layout.observation[-2:]) >= LARGE_IMAGE else MINATAR))
+
+
+LARGEST_VECTOR = 512
+LARGE_IMAGE = 36
+"""Pixels on a side from which on an image gets the convolutions made for Atari."""
+
+ATARI: dict[str, Any] = {
+    "learning_rate": 6.25e-5,
+    "adam_epsilon": 1.5e-4,
+    "learning_starts": 20_000,
+    "batch_size": 32,
+    "gradient_steps": 1,
+    "target_update_interval": 8_000,
+    "exploration_final_eps": 0.01,
+    "exploration_steps": 62_500,
+    "evaluation_eps": 0.001,
+    "reward_bound": 1.0,
+    "net_arch": (512,),
+}
+MINATAR: dict[str, Any] = {
+    "learning_rate": 2.5e-4,
+    "learning_starts": 5_000,
+    "gradient_steps": 1,
+    "target_update_interval": 1_000,
+    "exploration_steps": 100_000,
+    "net_arch": (128,),
+}
+
+GEM_DISCRETE = DiscreteRecipe()
+DQN = GEM_DISCRETE.but(n_pairs=1, n_critics=1, targets=Fresh(), alpha=1.0)
+DDQN = DQN.but(bootstrap=OnlineChoice())
+DUELING = DDQN.but(dueling=True)
+CLIPPED = DQN.but(n_critics=2, bootstrap=FirstChoice(), acting=FirstNetwork())
+RELEASED = GEM_DISCRETE.but(planner=TwinReleased(1000), alpha=1.0, students=True)

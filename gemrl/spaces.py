@@ -1,0 +1,148 @@
+"""Between an environment's own spaces and the arrays that agents see."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+
+from gemrl.errors import DAMAGED, BadValue, ModelFileError, UnsupportedSpace
+
+
+class Layout(NamedTuple):
+    """The arrays of one step, as agents see them. Actions are [A] in [-1, 1], or one number of a choice [1]."""
+
+    observation: tuple[int, ...]
+    action: int = 1
+    choices: int = 0
+    """How many discrete actions there are; 0 if actions are continuous."""
+    dtype: str = "float32"
+    """Of observations: float32 vectors, uint8 or bool images, int32 numbers of a state."""
+    states: int = 0
+    """How many states there are, if an observation is a number."""
+    frames: int = 1
+    """Images in an observation's first axis, each pushed on by the next step's: a memory need only keep the newest."""
+
+    @property
+    def action_dtype(self) -> str:
+        """Of actions."""
+        return "int32" if self.choices else "float32"
+
+    @property
+    def size(self) -> int:
+        """Numbers in an observation."""
+        return int(np.prod(self.observation))
+
+    def random_actions(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        """Uniform ones [count, A]."""
+        if self.choices:
+            return rng.integers(self.choices, size=(count, 1), dtype=np.int32)
+        return rng.uniform(-1, 1, (count, self.action)).astype(np.float32)
+
+
+class Spaces:
+    """The spaces of an environment, and how they turn into a layout and back."""
+
+    def __init__(self, observation: gym.Space, action: gym.Space, frames: int = 1) -> None:
+        check_spaces(observation, action)
+        assert isinstance(observation, (Box, Discrete))
+        assert isinstance(action, (Box, Discrete))
+        self.observation_space: Box | Discrete = observation
+        self.action_space: Box | Discrete = action
+        self.layout = _layout(observation, action, frames)
+
+    @staticmethod
+    def of(env: gym.Env) -> Spaces:
+        """The spaces of an environment; whoever stacks frames in its outermost wrapper is known for it."""
+        stacks = isinstance(env, gym.wrappers.FrameStackObservation) and getattr(env, "padding_type", "") == "reset"
+        return Spaces(env.observation_space, env.action_space, (env.observation_space.shape or (1,))[0] if stacks else 1)
+
+    def check_fits(self, model: Spaces) -> None:
+        """Raises unless an environment of these spaces fits a model: bounds of actions matter, those of observations do not."""
+        mine, other = self.layout, model.layout
+        if (mine.observation, mine.dtype, mine.states, mine.frames) != (
+            other.observation,
+            other.dtype,
+            other.states,
+            other.frames,
+        ):
+            kinds = self.observation_space, model.observation_space
+            if kinds[0].shape != kinds[1].shape:
+                raise BadValue(f"the environment's observation_space has shape {kinds[0].shape}, the model's {kinds[1].shape}")
+            raise BadValue(f"the environment's observation_space is {kinds[0]}, the model's {kinds[1]}")
+        if self.action_space != model.action_space:
+            raise BadValue(f"the environment's action_space is {self.action_space}, the model's {model.action_space}")
+
+    def seen(self, observation: Any) -> np.ndarray:
+        """An observation as agents see it."""
+        if isinstance(self.observation_space, Discrete):
+            observation = np.asarray(observation) - self.observation_space.start
+        return np.asarray(observation, dtype=self.layout.dtype).reshape(self.layout.observation)
+
+    def taken(self, action: np.ndarray) -> Any:
+        """An agent's actions [*B, A] as the environment's own [*B, *shape]."""
+        space = self.action_space
+        if isinstance(space, Discrete):
+            return action[..., 0].astype(np.int64) + space.start
+        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
+        unit = (np.clip(action, -1, 1).astype(np.float64).reshape(*action.shape[:-1], *low.shape) + 1) / 2
+        scaled = (low + unit * (high - low)).astype(space.dtype)
+        return np.clip(scaled, space.low, space.high)  # rounding may step out of the bounds
+
+
+def _layout(observation: Box | Discrete, action: Box | Discrete, frames: int) -> Layout:
+    choices, components = (int(action.n), 1) if isinstance(action, Discrete) else (0, int(np.prod(action.shape)))
+    if isinstance(observation, Discrete):
+        return Layout((1,), components, choices, "int32", int(observation.n))
+    # Images stay what they are for agents that look at them; whoever has continuous actions sees a vector.
+    if choices and len(observation.shape) == 3 and observation.dtype in (np.uint8, np.bool_):
+        return Layout(observation.shape, components, choices, str(observation.dtype), frames=frames)
+    return Layout((int(np.prod(observation.shape)),), components, choices)
+
+
+def check_spaces(observation: gym.Space, action: gym.Space) -> None:
+    """Raises unless some agent could live there: observations are a Box or Discrete, actions a bounded Box or Discrete."""
+    if not isinstance(observation, (Box, Discrete)):
+        raise UnsupportedSpace(f"observations must be a Box or Discrete, not {_kind(observation)}{_flatten_hint(observation)}")
+    if not isinstance(action, (Box, Discrete)):
+        raise UnsupportedSpace(f"actions must be a Box or Discrete, not {_kind(action)}")
+    if isinstance(action, Box) and not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
+        raise UnsupportedSpace(f"action bounds must be finite, not {action}: give the environment's action_space low and high")
+
+
+def _kind(space: gym.Space) -> str:
+    return type(space).__name__
+
+
+def _flatten_hint(space: gym.Space) -> str:
+    flattens = isinstance(space, (gym.spaces.Dict, gym.spaces.Tuple, gym.spaces.MultiDiscrete, gym.spaces.MultiBinary))
+    return ": wrap the environment in gymnasium.wrappers.FlattenObservation" if flattens else ""
+
+
+def space_to_dict(space: Box | Discrete) -> dict[str, Any]:
+    """A space as JSON values; bounds of a Box as strings, which keep infinities."""
+    if isinstance(space, Discrete):
+        return {"n": int(space.n), "start": int(space.start)}
+    low, high = ([str(bound) for bound in np.ravel(side).tolist()] for side in (space.low, space.high))
+    return {"shape": list(space.shape), "dtype": str(space.dtype), "low": low, "high": high}
+
+
+def space_from_dict(values: Any) -> Box | Discrete:
+    """The space that `space_to_dict` wrote."""
+    try:
+        if "n" in values:
+            return Discrete(values["n"], start=values["start"])
+        shape, dtype = tuple(int(n) for n in values["shape"]), np.dtype(str(values["dtype"]))
+        if dtype.kind not in "fiub":
+            raise BadValue(f"type {dtype}")
+        with np.errstate(over="ignore"):  # a bound too large for the type is infinite
+            low, high = (np.array([_bound(x) for x in values[side]]).reshape(shape).astype(dtype) for side in ("low", "high"))
+        return Box(low, high, shape, dtype.type)
+    except (*DAMAGED, AssertionError) as error:
+        raise ModelFileError(f"a space in the model's JSON is damaged: {error}") from None
+
+
+def _bound(text: Any) -> float:
+    return {"False": 0.0, "True": 1.0}[text] if text in ("False", "True") else float(text)
