@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from gemrl.environments import Transition
@@ -60,7 +62,8 @@ class Staging:
         count = arrays["count"]
         if not ((count >= 0) & (count <= self._shape[1])).all():
             raise ModelFileError("more rows wait for the memory than there is room for")
-        self.rows = self.rows._replace(**{name: np.array(arrays[name]) for name in self.rows.columns()})
+        columns: dict[str, Any] = {name: np.array(arrays[name]) for name in self.rows.columns()}
+        self.rows = self.rows._replace(**columns)
         self.count = np.array(count)
         if self._camera:
             self._camera.restore({name: arrays[name] for name in self._camera.arrays()})
