@@ -9,11 +9,15 @@ import numpy as np
 
 from gemrl.agents import Agent
 from gemrl.environments import EnvironmentMaker, checked_reset, checked_step
-from gemrl.seeding import derived_seed
+from gemrl.seeding import derived_seed, stream
 from gemrl.spaces import Spaces
 
 EPISODE_CAP = 27_000
 """Steps after which an evaluation episode is cut, since some environments never end one."""
+
+
+KEPT = 1023
+"""Steps of an episode whose observations are kept until they are valued."""
 
 
 @dataclass(frozen=True)
@@ -50,16 +54,19 @@ class Evaluator:
 
     def __call__(self, agent: Agent) -> Evaluation:
         """Returns and estimation error of the deterministic policy."""
-        episodes = [_Recording(env, seed, self._spaces) for env, seed in zip(self._envs, self._seeds, strict=True)]
-        running = episodes
+        episodes = [_Recording(env, seed, self._spaces, agent) for env, seed in zip(self._envs, self._seeds, strict=True)]
+        running, luck = episodes, stream(self._seeds[0], "evaluation actions")
         for _ in range(self._cap):
             actions = agent.act(np.stack([episode.observations[-1] for episode in running]))
+            if agent.recipe.evaluation_eps:
+                random = luck.random((len(actions), 1)) < agent.recipe.evaluation_eps
+                actions = np.where(random, self._spaces.layout.random_actions(len(actions), luck), actions)
             for episode, action in zip(running, actions, strict=True):
                 episode.step(action)
             running = [episode for episode in running if not episode.over]
             if not running:
                 break
-        errors = np.concatenate([episode.estimation_errors(agent) for episode in episodes])
+        errors = np.concatenate([episode.estimation_errors() for episode in episodes])
         return Evaluation(
             tuple(float(sum(episode.rewards)) for episode in episodes),
             tuple(len(episode.rewards) for episode in episodes),
@@ -76,27 +83,37 @@ class Evaluator:
 class _Recording:
     """One evaluation episode and what was seen in it."""
 
-    def __init__(self, env: gym.Env, seed: int, spaces: Spaces) -> None:
-        self._env, self._spaces = env, spaces
+    def __init__(self, env: gym.Env, seed: int, spaces: Spaces, agent: Agent) -> None:
+        self._env, self._spaces, self._agent = env, spaces, agent
         self.observations = [checked_reset(env, seed, spaces, "reset for an evaluation")]
         self.actions: list[np.ndarray] = []
         self.rewards: list[float] = []
+        self._values: list[np.ndarray] = []  # of what was seen and is no longer kept
         self.terminated = self.over = False
 
     def step(self, action: np.ndarray) -> None:
         """Takes one action [A]."""
-        outcome = checked_step(self._env, action, self._spaces, f"step {len(self.actions) + 1} of an evaluation")
+        outcome = checked_step(self._env, action, self._spaces, f"step {len(self.rewards) + 1} of an evaluation")
         self.observations.append(outcome.observation)
         self.actions.append(action)
         self.rewards.append(outcome.reward)
         self.terminated, self.over = outcome.terminated, outcome.terminated or outcome.truncated
+        if len(self.actions) == KEPT:
+            self._value()
 
-    def estimation_errors(self, agent: Agent) -> np.ndarray:
+    def _value(self) -> None:
+        """Values what is kept, and forgets all of it but the newest observation: episodes may be long and images large."""
+        self._values.append(self._agent.values(np.stack(self.observations[: len(self.actions)]), np.stack(self.actions)))
+        self.observations, self.actions = self.observations[-1:], []
+
+    def estimation_errors(self) -> np.ndarray:
         """Q(s_t, a_t) - G_t for each visited t [T]; a time limit or the cap adds gamma^(T-t) Q(s_T, pi(s_T)) to G_t."""
-        observations = np.stack(self.observations)
-        q = agent.values(observations, np.concatenate([self.actions, agent.act(observations[-1:])]))
+        self.actions.append(self._agent.act(self.observations[-1][None])[0])
+        self._value()
+        q = np.concatenate(self._values)
         bootstrap = 0.0 if self.terminated else float(q[-1])
-        return q[:-1] - discounted_returns(np.array(self.rewards), agent.gamma, bootstrap)
+        bound = self._agent.recipe.reward_bound  # values are of rewards as they were learnt
+        return q[:-1] - discounted_returns(np.clip(self.rewards, -bound, bound), self._agent.gamma, bootstrap)
 
 
 def discounted_returns(rewards: np.ndarray, gamma: float, bootstrap: float = 0.0) -> np.ndarray:

@@ -229,3 +229,26 @@ def plan(memory: Memory, planner: Planner) -> Memory:
     returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
     planned = jnp.where(place < memory.size[:, None], returns, jnp.nan)
     return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+
+
+NEWEST = 256
+"""New rows of a lane up to which `plan_newest` need not look at the whole memory."""
+
+
+def plan_newest(memory: Memory, planner: Planner) -> Memory:
+    """The same as `plan`, if no value of a planned row has changed: new rows change only plans that can reach them."""
+    capacity, window = memory.capacity, planner.rollout_cap - 1 + NEWEST
+    if window >= capacity:
+        return plan(memory, planner)
+    age = jnp.arange(window)[::-1]
+    lane, position = jnp.arange(len(memory.head))[:, None], (memory.head[:, None] - 1 - age) % capacity
+
+    def newest(memory: Memory) -> Memory:
+        rows = memory.rows
+        reward, discount, last = (x[lane, position] for x in (rows.reward, rows.discount, rows.last))
+        returns = planner(reward, discount, last, memory.q_next[:, lane, position])
+        returns = jnp.where(age < memory.size[:, None], returns, jnp.nan)
+        planned = memory.planned.at[:, lane, position].set(returns)
+        return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+
+    return jax.lax.cond(memory.unplanned.max() <= NEWEST, newest, lambda memory: plan(memory, planner), memory)

@@ -25,6 +25,7 @@ PROGRESS_COLUMNS = (
     "train/critic_loss",
     "train/actor_loss",
     "train/ent_coef",
+    "train/loss",
     "eval/mean_reward",
     "eval/mean_ep_length",
     "eval/capped_episodes",

@@ -7,11 +7,16 @@ from typing import Any, Protocol
 import numpy as np
 
 from gemrl.environments import Transition
+from gemrl.recipes import AnyRecipe
 from gemrl.snapshot import Snapshot
 
 
 class Agent(Protocol):
     """What training and evaluation ask of an agent."""
+
+    @property
+    def recipe(self) -> AnyRecipe:
+        """What it is."""
 
     @property
     def gamma(self) -> float:

@@ -15,11 +15,12 @@ from gemrl.agents.host import Family, mean_value
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows, insert, plan
+from gemrl.memory import Memory, Rows, insert, plan, plan_newest
 from gemrl.networks import Actor, Critics
 from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array, NStep
 from gemrl.recipes import Recipe
+from gemrl.refreshing import refreshed
 from gemrl.seeding import stream
 from gemrl.spaces import Layout
 from gemrl.targets import NoBound, Planned, SelfImitation
@@ -88,22 +89,12 @@ def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key:
     """The memory with `q_next` of the newest stale[e] rows of each lane evaluated; the work follows their number."""
     networks = learner.target_actor.folded(), learner.target_critics.folded()
     learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks)
-    lanes, capacity = memory.rows.reward.shape
-    width = max(1, REFRESH_CHUNK // lanes)
-    lane = jnp.arange(lanes)[:, None]
-    start = (memory.head - stale)[:, None]
 
-    def chunk(number: Array, q_next: Array) -> Array:
-        offset = number * width + jnp.arange(width)
-        position = (start + offset) % capacity
-        states = memory.rows.next_observation[lane, position].reshape(lanes * width, -1)
-        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (lanes * width, memory.rows.action.shape[-1]))
-        values = group_values(recipe, learner, states, noise).reshape(-1, lanes, width)
-        kept = jnp.where(offset < stale[:, None], position, capacity)  # the others fall outside the ring and are dropped
-        return q_next.at[:, lane, kept].set(values, mode="drop")
+    def value_of(_: Array, states: Array, number: Array) -> Array:
+        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (len(states), memory.rows.action.shape[-1]))
+        return group_values(recipe, learner, states, noise)
 
-    q_next = jax.lax.fori_loop(0, -(-stale.max() // width), chunk, memory.q_next)
-    return eqx.tree_at(lambda x: x.q_next, memory, q_next)
+    return refreshed(memory, stale, REFRESH_CHUNK, value_of)
 
 
 class Batch(NamedTuple):
@@ -213,7 +204,7 @@ def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, k
     if isinstance(recipe.targets, Planned):
         learner = move_targets(recipe, learner) if due else learner
         memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned, key)
-        memory = plan(memory, recipe.planner)
+        memory = plan(memory, recipe.planner) if due else plan_newest(memory, recipe.planner)
     elif isinstance(recipe.bound, SelfImitation) and due:
         memory = refresh(recipe, learner, memory, memory.size, key)
         memory = plan(memory, NStep(recipe.bound.horizon))
@@ -239,14 +230,14 @@ def policy_of(learner: Learner) -> Policy:
     return Policy(learner.actor, learner.normalizer)
 
 
-def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
+def act(recipe: Recipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
     """The policy's actions in [-1, 1]. [B, D] -> [B, A]."""
     return policy.actor(normalized(policy.normalizer, observation))
 
 
 def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
     """The policy's actions with noise. [B, D] -> [B, A]."""
-    action = act(policy, observation)
+    action = act(recipe, policy, observation)
     return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
 
 
@@ -258,7 +249,7 @@ FAMILY = Family(
     policy_of=policy_of,
     act=act,
     explore=explore,
-    sample=lambda policy, observation, _: act(policy, observation),
+    sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),
     values=mean_value,
     groups=lambda recipe: recipe.n_pairs,
 )

@@ -22,6 +22,10 @@ STAGED_ROWS = 128
 """Rows of a lane that wait on the host at most."""
 
 
+CHUNK = {True: 128, False: 1024}
+"""Observations valued at once, images or vectors."""
+
+
 class Family(NamedTuple):
     """The pure functions of a family of algorithms; `remember` and `train_round` are compiled and overwrite their state."""
 
@@ -30,9 +34,9 @@ class Family(NamedTuple):
     train_round: Callable[[Any, Any, Memory, Rows, Array, bool], tuple[Any, Memory, dict[str, Array]]]
     update_period: Callable[[Any], int | None]
     policy_of: Callable[[Any], Any]
-    act: Callable[[Any, np.ndarray], np.ndarray]
+    act: Callable[[Any, Any, np.ndarray], np.ndarray]
     explore: Callable[[Any, Any, np.ndarray, int, np.random.Generator], np.ndarray]
-    sample: Callable[[Any, np.ndarray, np.random.Generator], np.ndarray]
+    sample: Callable[[Any, Any, np.ndarray, np.random.Generator], np.ndarray]
     values: Callable[[Any, Array, Array], Array]
     groups: Callable[[Any], int]
 
@@ -50,14 +54,14 @@ class OffPolicyAgent:
         seed: int = 0,
         device: jax.Device | None = None,
     ) -> None:
-        self.recipe = recipe
+        self.recipe: AnyRecipe = recipe
         self._family, self._device = family, device
         self._layout, self.lanes = layout, lanes
         capacity = max(1, recipe.buffer_size // lanes)
         self._memory_shape = lanes, capacity, layout, family.groups(recipe)
         self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
         self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
-        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout)
+        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout, recipe.reward_bound)
         self._noise = stream(seed, "exploration")
         self._updated: int | None = None
         self._policy = self._host_policy()
@@ -81,11 +85,11 @@ class OffPolicyAgent:
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         """The policy's best actions. [B, *O] -> [B, A]."""
-        return self._family.act(self._policy, observation)
+        return self._family.act(self.recipe, self._policy, observation)
 
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
-        return self._family.sample(self._policy, observation, rng)
+        return self._family.sample(self.recipe, self._policy, observation, rng)
 
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
         """Actions for training: uniform while warming up, then the policy's, with noise. [E, *O] -> [E, A]."""
@@ -105,6 +109,7 @@ class OffPolicyAgent:
         for lane in range(self.lanes):
             memory = _cut(memory, lane)
         self._ring = memory
+        self._staging.cut()
         self._updated = None
 
     def rounds_due(self, before: int, step: int) -> int:
@@ -126,7 +131,7 @@ class OffPolicyAgent:
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, *O], [B, A] -> [B]."""
-        chunk, count = 1024, len(observation)
+        chunk, count = CHUNK[len(self._layout.observation) == 3], len(observation)
         padding = -count % chunk
         observation, action = (np.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))) for x in (observation, action))
         places = [slice(at, at + chunk) for at in range(0, count, chunk)]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from gemrl.agents import LearningAgent, continuous, soft
+from gemrl.agents import LearningAgent, continuous, discrete, soft
 from gemrl.agents.host import OffPolicyAgent
-from gemrl.recipes import AnyRecipe, Recipe, SoftRecipe
+from gemrl.recipes import AnyRecipe, DiscreteRecipe, Recipe, SoftRecipe
 from gemrl.spaces import Layout
 
-FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
+FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY, DiscreteRecipe: discrete.FAMILY}
 
 
 def make_agent(recipe: AnyRecipe, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:

@@ -9,9 +9,9 @@ import numpy as np
 import optax
 
 
-def adam(learning_rate: float) -> optax.GradientTransformation:
+def adam(learning_rate: float, epsilon: float = 1e-8) -> optax.GradientTransformation:
     """Adam with the usual moments."""
-    return optax.adam(learning_rate)
+    return optax.adam(learning_rate, eps=epsilon)
 
 
 def adam_start(parameters: Any) -> optax.OptState:

@@ -185,13 +185,13 @@ class Policy(NamedTuple):
     normalizer: Normalizer | None
 
 
-def act(policy: Policy, observation: np.ndarray) -> np.ndarray:
+def act(recipe: SoftRecipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
     """The mean action, squashed. [B, D] -> [B, A]."""
     mean, _ = policy.actor.parameters(normalized(policy.normalizer, observation))
     return np.tanh(mean)
 
 
-def sample(policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+def sample(recipe: SoftRecipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Actions drawn from the policy. [B, D] -> [B, A]."""
     seen = normalized(policy.normalizer, observation)
     mean, _ = policy.actor.parameters(seen)
@@ -205,7 +205,7 @@ FAMILY = Family(
     update_period=lambda recipe: None,
     policy_of=lambda learner: Policy(learner.actor, learner.normalizer),
     act=act,
-    explore=lambda recipe, policy, observation, step, rng: sample(policy, observation, rng),
+    explore=lambda recipe, policy, observation, step, rng: sample(recipe, policy, observation, rng),
     sample=sample,
     values=mean_value,
     groups=lambda recipe: 1,

@@ -8,6 +8,7 @@ from gemrl.errors import UnsupportedSpace, unknown
 from gemrl.losses import FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
+from gemrl.recipes.discrete import CLIPPED, DDQN, DQN, DUELING, GEM_DISCRETE, RELEASED, DiscreteRecipe
 from gemrl.recipes.soft import SoftRecipe
 from gemrl.targets import Fresh, SelfImitation, Tightening
 
@@ -23,6 +24,7 @@ __all__ = [
     "REDQ",
     "TD3",
     "AnyRecipe",
+    "DiscreteRecipe",
     "Recipe",
     "SoftRecipe",
     "difference",
@@ -30,7 +32,7 @@ __all__ = [
     "suited",
 ]
 
-AnyRecipe = Recipe | SoftRecipe
+AnyRecipe = Recipe | SoftRecipe | DiscreteRecipe
 
 GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     "GEM": {
@@ -66,6 +68,19 @@ GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
         "gem-lambda": ("lambda-return in place of the best rollout", GEM.but(planner=LambdaReturn(0.9, 5))),
         "gem-nstep": ("the longest rollout in place of the best", GEM.but(planner=NStep(5))),
         "gem-one-step": ("no rollouts", GEM.but(planner=NStep(1))),
+    },
+    "discrete actions": {
+        "gem-discrete": ("GEM for discrete actions; what gem means where actions are discrete", GEM_DISCRETE),
+        "gem-discrete-released": ("with the quirks of the authors' released code: six networks", RELEASED),
+        "dqn": ("deep Q-network (Mnih et al., 2015)", DQN),
+        "ddqn": ("double DQN (van Hasselt et al., 2016)", DDQN),
+        "dueling-dqn": ("ddqn with dueling streams (Wang et al., 2016)", DUELING),
+        "clipped-ddqn": ("clipped double DQN: two networks, the smaller value (Fujimoto et al., 2018)", CLIPPED),
+        "gem-discrete-no-tbp": ("no twin back-propagation", GEM_DISCRETE.but(planner=Single(1000))),
+        "gem-discrete-no-asymmetry": ("Huber's loss as it is", GEM_DISCRETE.but(alpha=1.0)),
+        "gem-discrete-lambda": ("lambda-return in place of the best rollout", GEM_DISCRETE.but(planner=LambdaReturn(0.9, 1000))),
+        "gem-discrete-nstep": ("the longest rollout in place of the best", GEM_DISCRETE.but(planner=NStep(1000))),
+        "gem-discrete-one-step": ("no rollouts", GEM_DISCRETE.but(planner=NStep(1))),
     },
     "ladder": {
         f"ladder-{rung}": (summary, recipe)

@@ -26,6 +26,8 @@ class Recipe(Settings):
 
     family: ClassVar[str] = "deterministic policy"
     needs: ClassVar[str] = "continuous actions"
+    evaluation_eps: ClassVar[float] = 0.0
+    reward_bound: ClassVar[float] = float("inf")
     parts: ClassVar[Mapping[str, type]] = PARTS
 
     gamma: float = number(0.99, "discount factor", 0, 1)

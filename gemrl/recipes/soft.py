@@ -17,6 +17,8 @@ class SoftRecipe(Settings):
 
     family: ClassVar[str] = "stochastic policy"
     needs: ClassVar[str] = "continuous actions"
+    evaluation_eps: ClassVar[float] = 0.0
+    reward_bound: ClassVar[float] = float("inf")
 
     gamma: float = number(0.99, "discount factor", 0, 1)
     learning_rate: float = number(3e-4, "Adam's step size, for actor, critics and temperature", 0)

@@ -1,0 +1,187 @@
+"""GEM for discrete actions, DQN and its relatives: one compiled round of training."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from gemrl.agents.host import Family
+from gemrl.agents.optimizers import adam, adam_start
+from gemrl.device import ONE_AFTER_THE_OTHER
+from gemrl.drawing import Place, draw, n_step
+from gemrl.memory import Memory, Rows, insert, plan, plan_newest
+from gemrl.planning import Array
+from gemrl.qnetworks import QNetworks
+from gemrl.recipes.discrete import DiscreteRecipe
+from gemrl.refreshing import refreshed
+from gemrl.seeding import stream
+from gemrl.spaces import Layout
+from gemrl.targets import Planned
+
+REFRESH_CHUNK = {True: 128, False: 1024}
+"""Next states evaluated at once in a refresh, of images or of vectors: small enough that the activations stay in cache."""
+
+
+class Learner(eqx.Module):
+    """Everything that learning changes, except the memory."""
+
+    networks: QNetworks
+    targets: QNetworks
+    optimizer: optax.OptState
+    updates: Array
+    key: Array
+
+
+def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
+    """Networks, their targets and optimiser at step 0."""
+    rng = stream(seed, "networks")
+    networks = QNetworks.init(rng, recipe.n_networks, layout, recipe.net_arch, dueling=recipe.dueling)
+    learner = Learner(networks, networks, adam_start(networks), np.zeros((), np.int32), jax.random.key(seed))
+    return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
+
+
+def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
+    """The values of all networks [N, ...] by group, without students [K, C, ...]."""
+    return q[: recipe.n_pairs * recipe.n_critics].reshape(recipe.n_pairs, recipe.n_critics, *q.shape[1:])
+
+
+def group_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> Array:
+    """Each group's value of states. [B, *O] -> [K, B]."""
+    return recipe.bootstrap(*(grouped(recipe, q(observation)) for q in (learner.networks, learner.targets)))
+
+
+def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array) -> Memory:
+    """The memory with `q_next` of the newest stale[e] rows of each lane evaluated."""
+    layout = learner.networks.layout
+
+    def value_of(lane: Array, kept: Array, _: Array) -> Array:
+        return group_values(recipe, learner, memory.observations(lane, kept, layout.frames))
+
+    return refreshed(memory, stale, REFRESH_CHUNK[len(layout.observation) == 3], value_of)
+
+
+class Batch(NamedTuple):
+    """A minibatch, and what every network regresses on."""
+
+    observation: Array  # [B, *O]
+    action: Array  # [B]
+    returns: Array  # [N, B]
+
+
+def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, place: Place) -> Batch:
+    """The minibatch of these places."""
+    rows, frames = memory.rows, learner.networks.layout.frames
+    observation = memory.observations(place.lane, rows.observation[place.lane, place.position], frames)
+    action = rows.action[place.lane, place.position, 0]
+    return Batch(observation, action, _returns(recipe, learner, memory, place))
+
+
+def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, place: Place) -> Array:
+    """What every network regresses on [N, B]: its group's return, but one step of its own if students learn the returns."""
+    rows, frames = memory.rows, learner.networks.layout.frames
+    if isinstance(recipe.targets, Planned):
+        returns = memory.planned[:, place.lane, place.position]
+    else:
+        rewards, slope, end = n_step(memory, place, recipe.planner.rollout_cap)
+        following = memory.observations(place.lane, rows.next_observation[place.lane, end], frames)
+        returns = rewards + slope * group_values(recipe, learner, following)
+    if not recipe.students:
+        return jnp.repeat(returns, recipe.n_critics, axis=0)
+    following = memory.observations(place.lane, rows.next_observation[place.lane, place.position], frames)
+    own = learner.targets(following)[: -recipe.n_pairs].max(axis=-1)
+    one_step = rows.reward[place.lane, place.position] + rows.discount[place.lane, place.position] * own
+    return jnp.concatenate([one_step, returns])
+
+
+def loss(recipe: DiscreteRecipe, networks: QNetworks, batch: Batch) -> Array:
+    """The error of every network on its returns, summed over networks."""
+    values = jnp.take_along_axis(networks(batch.observation), batch.action[None, :, None], axis=-1)[..., 0]
+    return recipe.loss(values - batch.returns).mean(axis=-1).sum()
+
+
+def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, place: Place) -> tuple[Learner, Array]:
+    """One update of all networks; with their loss."""
+    batch = batch_of(recipe, learner, memory, place)
+    error, gradient = jax.value_and_grad(lambda networks: loss(recipe, networks, batch))(learner.networks)
+    change, optimizer = adam(recipe.learning_rate, recipe.adam_epsilon).update(gradient, learner.optimizer)
+    networks = optax.apply_updates(learner.networks, change)
+    changed = networks, optimizer, learner.updates + 1
+    return eqx.tree_at(lambda x: (x.networks, x.optimizer, x.updates), learner, changed), error
+
+
+def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:
+    """Algorithm 2. If due, targets are copied and every value is stale, else those of new rows; then returns are planned."""
+    if due:
+        learner = eqx.tree_at(lambda x: x.targets, learner, learner.networks)
+    if isinstance(recipe.targets, Planned):
+        memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned)
+        memory = plan(memory, recipe.planner) if due else plan_newest(memory, recipe.planner)
+    return learner, memory
+
+
+def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
+    """New rows enter the memory."""
+    return learner, insert(memory, new, count)
+
+
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
+def train_round(
+    recipe: DiscreteRecipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
+) -> tuple[Learner, Memory, dict[str, Array]]:
+    """New rows enter; targets are copied and stored returns computed anew, if due; then gradient steps."""
+    learner, memory = remember(learner, memory, new, count)
+    learner, memory = update_memory(recipe, learner, memory, due)
+    key, step_key = jax.random.split(learner.key)
+    shape = recipe.gradient_steps, recipe.batch_size
+    places = draw(memory, step_key, shape, planned=isinstance(recipe.targets, Planned))
+    learner = eqx.tree_at(lambda x: x.key, learner, key)
+    learner, errors = jax.lax.scan(partial(gradient_step, recipe, memory), learner, places)
+    return learner, memory, {"loss": errors.mean()}
+
+
+def acting_values(recipe: DiscreteRecipe, networks: QNetworks, observation: Array) -> Array:
+    """The values that an agent acts on. [B, *O] -> [B, A]."""
+    q = networks(observation)
+    return q[-recipe.n_pairs :].mean(axis=0) if recipe.students else recipe.acting(grouped(recipe, q))
+
+
+def act(recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray) -> np.ndarray:
+    """The best actions. [B, *O] -> [B, 1]."""
+    return acting_values(recipe, networks, observation).argmax(axis=-1).astype(np.int32)[:, None]
+
+
+def explore(
+    recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray, step: int, rng: np.random.Generator
+) -> np.ndarray:
+    """The best actions, or random ones with a chance that falls. [B, *O] -> [B, 1]."""
+    done = min(1.0, (step - recipe.learning_starts) / recipe.exploration_steps)
+    chance = 1 + done * (recipe.exploration_final_eps - 1)
+    random = networks.layout.random_actions(len(observation), rng)
+    chosen = rng.random((len(observation), 1)) < chance
+    return random if chosen.all() else np.where(chosen, random, act(recipe, networks, observation))
+
+
+@jax.jit
+def mean_value(learner: Learner, observation: Array, action: Array) -> Array:
+    """The mean Q(s, a) of all networks. [B, *O], [B, 1] -> [B]."""
+    return jnp.take_along_axis(learner.networks(observation), action[None], axis=-1)[..., 0].mean(axis=0)
+
+
+FAMILY = Family(
+    init_learner=init_learner,
+    remember=jax.jit(remember, donate_argnums=(0, 1)),
+    train_round=train_round,
+    update_period=lambda recipe: recipe.target_update_interval,
+    policy_of=lambda learner: learner.networks,
+    act=act,
+    explore=explore,
+    sample=lambda recipe, networks, observation, _: act(recipe, networks, observation),
+    values=mean_value,
+    groups=lambda recipe: recipe.n_pairs,
+)
