@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -16,8 +17,12 @@ from gemrl.errors import CannotMake, EnvironmentFault, GemrlError, MissingExtra,
 from gemrl.spaces import Spaces
 from gemrl.watchdog import answering
 
-EXTRAS = {"mujoco": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d", "ale_py": "atari", "imageio": "mujoco"}
+EXTRAS = {"mujoco": "mujoco", "imageio": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d"}
+EXTRAS |= {"ale_py": "atari", "cv2": "atari", "opencv": "atari", "minatar": "minatar"}
 """Which extra of gemrl brings a module that an environment lacks."""
+
+ARCADES = {"ALE/": ("ale_py", "make_atari"), "MinAtar/": ("minatar", "make_minatar")}
+"""Environments that are made in gemrl/arcade.py: the package that brings them, and their maker."""
 
 
 class Transition(NamedTuple):
@@ -50,14 +55,17 @@ class Step(NamedTuple):
 
 def make(env_id: str, **kwargs: Any) -> gym.Env:
     """The environment of that name; `package.module:Env-v0` imports the module first."""
-    if env_id.startswith("ALE/"):
-        _import("ale_py")
+    for prefix, (package, _) in ARCADES.items():
+        if env_id.startswith(prefix):
+            _import(package)
+    if env_id.startswith("MinAtar/") and env_id not in gym.registry:
+        importlib.import_module("minatar.gym").register_envs()
     module, _, _name = env_id.rpartition(":")
     if module:
         _import(module)
     try:
         with _quiet_mujoco(env_id):
-            return gym.make(env_id, disable_env_checker=True, **kwargs)
+            return _maker(env_id)(env_id, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise _missing(env_id, str(error)) from None
     except (gym.error.UnregisteredEnv, gym.error.Error) as error:
@@ -68,6 +76,14 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
         raise
     except Exception as error:
         raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
+
+
+def _maker(env_id: str) -> Callable[..., gym.Env]:
+    """What makes an environment of that name."""
+    for prefix, (_, maker) in ARCADES.items():
+        if env_id.startswith(prefix):
+            return getattr(importlib.import_module("gemrl.arcade"), maker)
+    return partial(gym.make, disable_env_checker=True)
 
 
 @contextmanager
@@ -125,7 +141,7 @@ class Outcome(NamedTuple):
     info: dict[str, Any]
 
 
-def checked_reset(env: gym.Env, seed: int, spaces: Spaces, where: str) -> np.ndarray:
+def checked_reset(env: gym.Env, seed: int | None, spaces: Spaces, where: str) -> np.ndarray:
     """The first observation of a new episode [*O]."""
     try:
         with answering(where):

@@ -9,6 +9,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers.utils import RunningMeanStd
 
+from gemrl.arcade import atari_state
 from gemrl.environments import Episode, Step, Transition, checked_reset, checked_step
 from gemrl.errors import EnvironmentFault
 from gemrl.seeding import derived_seed
@@ -32,11 +33,13 @@ class Task:
         self._before = _statistics(env)  # of wrappers, when the running episode began
         layout = self.spaces.layout
         self._observation = np.zeros(layout.observation, layout.dtype)
+        self._game = atari_state(env)
 
-    def reset(self) -> np.ndarray:
-        """Begins a new episode; its first observation [1, *O]."""
+    def reset(self, *, anew: bool = False) -> np.ndarray:
+        """Begins a new episode; its first observation [1, *O]. A game that keeps its state is seeded once, or `anew`."""
         self._total, self._actions, self._before = 0.0, [], _statistics(self.env)
-        seed = derived_seed(self.seed, self._stream, self.episodes)
+        seeded = self._game is None or self.episodes == 0 or anew
+        seed = derived_seed(self.seed, self._stream, self.episodes) if seeded else None
         self.episodes += 1
         self._observation = checked_reset(self.env, seed, self.spaces, "reset")
         return self._observation[None]
@@ -68,7 +71,11 @@ class Task:
         facts = {"episodes": self.episodes, "steps": self._steps, "total": self._total}
         layout = self.spaces.layout
         actions = np.array(self._actions, layout.action_dtype).reshape(-1, layout.action)
-        return Snapshot(facts, {"actions": actions, "observation": self._observation, **self._before})
+        own = Snapshot(facts, {"actions": actions, "observation": self._observation, **self._before})
+        if self._game is None:
+            return own
+        game = self._game.snapshot()
+        return Snapshot(facts | {"game": game.facts}, own.arrays | {f"game.{name}": array for name, array in game.arrays.items()})
 
     def recall(self, saved: Snapshot) -> None:
         """Goes on with the episodes after those of a snapshot."""
@@ -81,6 +88,13 @@ class Task:
         fit("actions", actions, (len(actions), layout.action), layout.action_dtype)
         if saved.arrays.keys() != self.snapshot().arrays.keys():
             return None
+        if self._game is not None:
+            self.reset(anew=True)
+            self._game.recall(saved.part("game"))
+            self._total, self._actions = float(saved.facts["total"]), list(actions)
+            self.recall(saved)
+            self._observation = fit("observation", saved.arrays["observation"], layout.observation, layout.dtype)
+            return self._observation[None]
         _set_statistics(self.env, saved.arrays)
         self.recall(saved)
         self.episodes -= 1

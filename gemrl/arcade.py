@@ -1,0 +1,83 @@
+"""Atari and MinAtar: how their environments are made, and how the state of an Atari game is kept.
+
+Atari is preprocessed as the field does it: 84 x 84 grey, every action held for four frames of which the last two are joined by
+their maximum, stacks of four, 1 to 30 random no-ops at the start, lives are not episodes, and a cap of 108,000 frames that is a
+time limit, not a death. Rewards stay raw here; recipes clip them for learning.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+
+from gemrl.snapshot import Snapshot, fit
+
+STACK = 4
+STICKY = "repeat_action_probability"
+"""How gymnasium calls the chance that an action is replaced by the one before."""
+
+
+def make_atari(env_id: str, **kwargs: Any) -> gym.Env:
+    """An Atari game; actions are not sticky unless `repeat_action_probability` says so."""
+    import ale_py
+
+    ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    chosen: dict[str, Any] = {STICKY: 0.0, "frameskip": 1, "obs_type": "grayscale"} | kwargs
+    env = gym.make(env_id, disable_env_checker=True, **chosen)
+    return FrameStackObservation(AtariPreprocessing(env), STACK)
+
+
+def make_minatar(env_id: str, **kwargs: Any) -> gym.Env:
+    """A game of MinAtar, by an id such as MinAtar/Breakout-v1."""
+    return _FirstAction(gym.make(env_id, disable_env_checker=True, **kwargs))
+
+
+class _FirstAction(gym.Wrapper):
+    """An episode that does not know the last action of the one before: MinAtar's actions are sticky beyond its ends."""
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        self.unwrapped.game.last_action = 0  # type: ignore[attr-defined]
+        return self.env.reset(seed=seed, options=options)
+
+
+class AtariState:
+    """The whole state of a game, so that it can go on without being played again from its start.
+
+    A game is seeded once: seeding it anew for every episode would load its cartridge each time.
+    """
+
+    def __init__(self, env: FrameStackObservation) -> None:
+        assert isinstance(env.env, AtariPreprocessing)
+        self._stack, self._screen, self._game = env, env.env, env.unwrapped
+
+    def snapshot(self) -> Snapshot:
+        """The game, its random generators, and the images that wrappers hold."""
+        state = self._game.clone_state(include_rng=True).serialize()  # type: ignore[attr-defined]
+        arrays = {
+            "game": np.frombuffer(state, np.uint8),
+            "screens": np.stack(self._screen.obs_buffer),
+            "stack": np.stack(self._stack.obs_queue),
+        }
+        return Snapshot({"noops": self._game.np_random.bit_generator.state}, arrays)
+
+    def recall(self, saved: Snapshot) -> None:
+        """Puts a game that was reset into the state of a snapshot."""
+        import ale_py
+
+        arrays = saved.arrays
+        for name, now in self.snapshot().arrays.items():
+            fit(name, arrays[name], arrays[name].shape if name == "game" else now.shape, np.uint8)
+        self._game.restore_state(ale_py.ALEState(arrays["game"].tobytes()))  # type: ignore[attr-defined]
+        self._game.np_random.bit_generator.state = saved.facts["noops"]
+        self._screen.obs_buffer = list(np.array(arrays["screens"]))
+        self._stack.obs_queue = deque(np.array(arrays["stack"]), maxlen=STACK)
+
+
+def atari_state(env: gym.Env) -> AtariState | None:
+    """The keeper of an Atari game's state, if it is one that `make_atari` made."""
+    made = isinstance(env, FrameStackObservation) and isinstance(env.env, AtariPreprocessing)
+    return AtariState(env) if made and hasattr(env.unwrapped, "clone_state") else None  # type: ignore[arg-type]
