@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from gemrl.networks import MLP, Layer
@@ -18,7 +20,7 @@ from gemrl.spaces import Layout
 
 
 class Filters(NamedTuple):
-    """The shape of a convolution: so many filters, of size x size pixels, `stride` pixels apart."""
+    """The shape of a convolution: so many filters, of size x size pixels, `stride` pixels apart, which divides their size."""
 
     number: int
     size: int
@@ -54,30 +56,51 @@ def as_input(layout: Layout, observation: Array) -> Array:
     return observation
 
 
-def patches(x: Array, size: int, stride: int) -> Array:
-    """The size x size pixels under each place of a filter [B, H, W, C] -> [B, H', W', size * size * C].
-
-    Where strides divide the size, pixels are first gathered into blocks of stride x stride, so that few slices are joined.
-    """
-    xp = x.__array_namespace__()
-    block = stride if size % stride == 0 else 1
-    across = size // block
-    step = stride // block
+def blocks(x: Array, side: int) -> Array:
+    """Images whose pixels are squares of side x side old ones [B, H, W, C] -> [B, H/side, W/side, side * side * C]."""
     batch, height, width, channels = x.shape
-    rows, columns = ((side - size) // stride + 1 for side in (height, width))
-    tall, wide = ((count - 1) * step + across for count in (rows, columns))
-    x = x[:, : tall * block, : wide * block].reshape(batch, tall, block, wide, block, channels)
-    x = x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, tall, wide, block * block * channels)
-    parts = [
-        x[:, i : i + (rows - 1) * step + 1 : step, j : j + (columns - 1) * step + 1 : step]
-        for i in range(across)
-        for j in range(across)
-    ]
-    return xp.concatenate(parts, axis=-1)
+    x = x.reshape(batch, height // side, side, width // side, side, channels)
+    return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height // side, width // side, -1)
+
+
+def convolved(x: Array, weight: Array, size: int) -> Array:
+    """A convolution of stride 1: x [B, H, W, C], weight [C, size * size * O] -> [B, H - size + 1, W - size + 1, O].
+
+    One product of all pixels with all weights, whose results are then shifted over each other: on a CPU that is faster than
+    gathering patches first, although some products at the border are for nothing.
+    """
+    batch, height, width, channels = x.shape
+    products = (x.reshape(-1, channels) @ weight).reshape(batch, height, width, size * size, -1)
+    rows, columns = height - size + 1, width - size + 1
+    places = [(i, j) for i in range(size) for j in range(size)]
+    parts = (products[:, i : i + rows, j : j + columns, number] for number, (i, j) in enumerate(places))
+    return sum(parts, start=products.__array_namespace__().zeros((), dtype=x.dtype))
+
+
+def _convolved(x: Array, weight: Array, size: int) -> tuple[Array, tuple[Array, Array]]:
+    return convolved(x, weight, size), (x, weight)
+
+
+def _backward(size: int, saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
+    """The gradient by the same two products, of slopes that are shifted first: far faster than differentiating the shifts."""
+    x, weight = saved
+    _, height, width, channels = x.shape
+    edge = size - 1
+    padded = jax.lax.optimization_barrier(  # type: ignore[no-untyped-call]
+        jnp.pad(slope, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
+    )
+    places = [(edge - i, edge - j) for i in range(size) for j in range(size)]
+    shifted = jnp.concatenate([padded[:, i : i + height, j : j + width] for i, j in places], axis=-1)
+    shifted = shifted.reshape(-1, weight.shape[1])
+    return (shifted @ weight.T).reshape(x.shape), x.reshape(-1, channels).T @ shifted
+
+
+_fast_convolved = jax.custom_vjp(convolved, nondiff_argnums=(2,))
+_fast_convolved.defvjp(_convolved, _backward)
 
 
 class Convolution(eqx.Module):
-    """A convolution as a product of patches and weights, in the order in which `patches` has its pixels."""
+    """A convolution with ReLU. A weight's rows are the pixels under a filter, line by line, channels last."""
 
     layer: Layer
     size: int = eqx.field(static=True)
@@ -88,15 +111,17 @@ class Convolution(eqx.Module):
         return Convolution(Layer.init(rng, filters.size**2 * channels, filters.number), filters.size, filters.stride)
 
     def __call__(self, x: Array) -> Array:
-        """[B, H, W, C] -> [B, H', W', filters], with ReLU."""
-        xp = x.__array_namespace__()
-        seen = patches(x, self.size, self.stride)
-        if seen.dtype == np.uint8:  # whole numbers are cheaper to move, so they become real ones only here
-            seen = seen.astype(np.float32) / np.float32(255)
-        elif seen.dtype != np.float32:
-            seen = seen.astype(np.float32)
-        flat = seen.reshape(-1, seen.shape[-1])
-        return xp.maximum(self.layer.linear(flat), 0).reshape(*seen.shape[:-1], -1)
+        """[B, H, W, C] -> [B, H', W', O]."""
+        xp, stride, channels = x.__array_namespace__(), self.stride, x.shape[-1]
+        # A filter moves by its stride, so it is a filter of fewer, larger pixels that moves by one.
+        across = self.size // stride
+        x = blocks(x[:, : x.shape[1] // stride * stride, : x.shape[2] // stride * stride], stride)
+        if x.dtype == np.uint8:  # bytes are cheaper to move, so they become real numbers only here
+            x = x.astype(np.float32) / np.float32(255)
+        weight = self.layer.weight.reshape(across, stride, across, stride, channels, -1).transpose(1, 3, 4, 0, 2, 5)
+        convolve = convolved if isinstance(x, np.ndarray) else _fast_convolved
+        result = convolve(x.astype(np.float32), weight.reshape(x.shape[-1], -1), across)
+        return xp.maximum(result + self.layer.bias, 0)
 
 
 class QNetwork(eqx.Module):
