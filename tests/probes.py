@@ -110,3 +110,16 @@ class Endless(Probe):
 
     def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         return self.seen, 1.0, False, False, {}
+
+
+class Choices(gym.ActionWrapper):
+    """A probe whose actions are three choices: -1, 1 and 0."""
+
+    VALUES = (-1.0, 1.0, 0.0)
+
+    def __init__(self, env: Probe) -> None:
+        super().__init__(env)
+        self.action_space = gym.spaces.Discrete(3)
+
+    def action(self, action: int) -> np.ndarray:
+        return np.array([self.VALUES[action]], np.float32)

@@ -1,0 +1,270 @@
+"""The discrete agent: its updates against PyTorch, its values against their definitions."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import equinox as eqx
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from gemrl.agents.discrete import explore, gradient_step, group_values, init_learner, train_round, update_memory
+from gemrl.choosing import FirstChoice, Greatest, Huber, OnlineChoice
+from gemrl.drawing import Place, draw
+from gemrl.errors import BadValue, UnsupportedSpace
+from gemrl.memory import Memory, Rows, empty_rows, insert, plan, plan_newest
+from gemrl.models import GEM, MODELS
+from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.recipes import RECIPES, DiscreteRecipe
+from gemrl.spaces import Layout
+from gemrl.targets import Planned
+from tests.conftest import SMALL
+
+torch = pytest.importorskip("torch")
+
+LAYOUT = Layout((3,), 1, 4)
+
+
+def small(name: str, **fields: Any) -> DiscreteRecipe:
+    recipe = RECIPES[name]
+    assert isinstance(recipe, DiscreteRecipe)
+    return recipe.but(**(SMALL | {"exploration_steps": 100} | fields))
+
+
+def random_rows(count: int, seed: int = 0, lanes: int = 1) -> Rows:
+    rng = np.random.default_rng(seed)
+    columns = empty_rows(lanes, count, LAYOUT).columns()
+    real = {name: rng.normal(size=column.shape).astype(np.float32) for name, column in columns.items()}
+    choices = rng.integers(LAYOUT.choices, size=(lanes, count, 1), dtype=np.int32)
+    last = rng.random((lanes, count)) < 0.1
+    discount = np.where(last & (rng.random((lanes, count)) < 0.5), 0, 0.99).astype(np.float32)
+    return Rows(real["observation"], choices, real["reward"], discount, last, real["next_observation"])
+
+
+def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: int = 2) -> Memory:
+    memory = insert(Memory.empty(lanes, capacity, LAYOUT, pairs), random_rows(count, lanes=lanes), jnp.full(lanes, count))
+    values = jax.random.normal(jax.random.key(9), memory.q_next.shape)
+    return plan(eqx.tree_at(lambda m: m.q_next, memory, values), Single(3))
+
+
+def their_network(member: Any, dueling: bool) -> tuple[Any, list[Any]]:
+    """A network in PyTorch with the same weights, and its parameters in our order."""
+
+    def layer(arrays: Any) -> tuple[Any, Any]:
+        return tuple(torch.tensor(np.array(x), requires_grad=True) for x in (arrays.weight, arrays.bias))  # type: ignore[return-value]
+
+    trunk = [layer(one) for one in member.trunk]
+    streams = [[layer(one) for one in stream.layers] for stream in member.streams]
+
+    def call(x: Any) -> Any:
+        for weight, bias in trunk:
+            x = torch.relu(x @ weight + bias)
+        outputs = []
+        for stream in streams:
+            h = x
+            for weight, bias in stream[:-1]:
+                h = torch.relu(h @ weight + bias)
+            outputs.append(h @ stream[-1][0] + stream[-1][1])
+        return outputs[0] + outputs[1] - outputs[1].mean(dim=1, keepdim=True) if dueling else outputs[0]
+
+    return call, [x for pair in [*trunk, *(one for stream in streams for one in stream)] for x in pair]
+
+
+@pytest.mark.parametrize("name", ["dqn", "ddqn", "dueling-dqn", "clipped-ddqn", "gem-discrete", "gem-discrete-released"])
+def test_gradient_steps_equal_pytorch(name: str) -> None:
+    """Two updates against autograd and Adam of PyTorch, on the same minibatches, with targets that differ from the networks."""
+    recipe = small(name, adam_epsilon=1e-5)
+    memory, learner = random_memory(pairs=recipe.n_pairs), init_learner(recipe, LAYOUT, seed=3)
+    learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=4).networks)
+    online = [their_network(member, recipe.dueling) for member in learner.networks.members]
+    target = [their_network(member, recipe.dueling)[0] for member in learner.targets.members]
+    parameters = [x for _, own in online for x in own]
+    optimizer = torch.optim.Adam(parameters, lr=recipe.learning_rate, eps=recipe.adam_epsilon)
+    for step in (1, 2):
+        place = draw(memory, jax.random.key(step), (recipe.batch_size,), planned=True)
+        at = np.array(place.lane), np.array(place.position)
+        rows = {key: torch.tensor(np.array(column)[at]) for key, column in memory.rows.columns().items()}
+        planned = torch.tensor(np.array(memory.planned)[:, at[0], at[1]])
+        with torch.no_grad():
+            after = [call(rows["next_observation"]) for call in target]
+            chooser = [call(rows["next_observation"]) for call, _ in online]
+        loss = torch.zeros(())
+        for number, (call, _) in enumerate(online):
+            value = call(rows["observation"]).gather(1, rows["action"].long())[:, 0]
+            if name in ("dqn", "gem-discrete-released"):
+                following = after[number].max(dim=1).values
+            elif name in ("ddqn", "dueling-dqn"):
+                following = after[0].gather(1, chooser[0].argmax(dim=1)[:, None])[:, 0]
+            elif name == "clipped-ddqn":
+                best = after[0].argmax(dim=1)[:, None]
+                following = torch.minimum(after[0].gather(1, best), after[1].gather(1, best))[:, 0]
+            regressed = rows["reward"] + rows["discount"] * following if name != "gem-discrete" else planned[number // 2]
+            if name == "gem-discrete-released" and number >= 4:
+                regressed = planned[number - 4]
+            error = torch.nn.functional.huber_loss(value, regressed, reduction="none")
+            loss = loss + torch.where(value >= regressed, error, recipe.loss.alpha * error).mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        learner, error = jax.jit(gradient_step, static_argnums=0)(recipe, memory, learner, place)
+        np.testing.assert_allclose(error, loss.detach(), rtol=1e-4)
+    ours = jax.tree.leaves(learner.networks)
+    for mine, theirs in zip(ours, parameters, strict=True):
+        np.testing.assert_allclose(mine, theirs.detach(), rtol=1e-3, atol=2e-5)
+
+
+def test_values_of_next_states_follow_their_definitions() -> None:
+    rng = np.random.default_rng(0)
+    online, target = rng.normal(size=(2, 2, 2, 5, 3))
+    for k in range(2):
+        for b in range(5):
+            worst = [min(target[k, c, b, a] for c in range(2)) for a in range(3)]
+            chosen = max(range(3), key=lambda a: min(online[k, c, b, a] for c in range(2)))
+            first = max(range(3), key=lambda a: target[k, 0, b, a])
+            assert Greatest()(online, target)[k, b] == max(worst)
+            assert OnlineChoice()(online, target)[k, b] == worst[chosen]
+            assert FirstChoice()(online, target)[k, b] == worst[first]
+
+
+def test_hubers_error_is_asymmetric() -> None:
+    delta = np.array([-3.0, -0.5, 0.0, 0.5, 3.0])
+    np.testing.assert_allclose(Huber(1.0)(delta), [2.5, 0.125, 0, 0.125, 2.5])
+    np.testing.assert_allclose(Huber(0.25)(delta), [2.5 / 4, 0.125 / 4, 0, 0.125, 2.5])
+
+
+@pytest.mark.parametrize("planner", [Twin(5), Single(3), NStep(4), LambdaReturn(0.7, 6), TwinReleased(5)])
+def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemrl.memory.NEWEST", 7)
+    memory, rng = Memory.empty(2, 40, LAYOUT, 2), np.random.default_rng(3)
+    whole, newest = jax.jit(plan, static_argnums=1), jax.jit(plan_newest, static_argnums=1)
+    for block in range(25):  # through a ring that wraps twice
+        count = rng.integers(0, 9, 2)  # sometimes more than the window holds
+        memory = insert(memory, random_rows(8, seed=block, lanes=2), jnp.array(count))
+        age = np.arange(1, 41)[None] <= np.array(memory.unplanned)[:, None]
+        fresh = rng.normal(size=memory.q_next.shape).astype(np.float32)
+        place = (np.array(memory.head)[:, None] - np.arange(1, 41)) % 40
+        q_next = np.array(memory.q_next)
+        for lane in range(2):
+            new = place[lane][age[lane]]
+            q_next[:, lane, new] = fresh[:, lane, new]
+        memory = eqx.tree_at(lambda m: m.q_next, memory, jnp.array(q_next))
+        expected, memory = whole(memory, planner), newest(memory, planner)
+        np.testing.assert_allclose(memory.planned, expected.planned, rtol=1e-5, atol=1e-6)
+        assert not np.array(memory.unplanned).any()
+
+
+def test_between_copies_only_new_rows_are_valued() -> None:
+    recipe = small("gem-discrete", depth=5)
+    learner, memory = init_learner(recipe, LAYOUT, seed=0), random_memory()
+    memory = insert(memory, random_rows(5, seed=8), jnp.array([5]))
+    before = np.array(memory.q_next)
+    _, memory = update_memory(recipe, learner, memory, due=False)
+    changed = (np.array(memory.q_next) != before).any(axis=(0, 1))
+    np.testing.assert_array_equal(np.flatnonzero(changed), np.arange(40, 45))
+    expected = group_values(recipe, learner, memory.rows.next_observation[0, 40:45])
+    np.testing.assert_allclose(memory.q_next[:, 0, 40:45], expected, rtol=1e-5)
+    moved = eqx.tree_at(lambda x: x.networks, learner, init_learner(recipe, LAYOUT, seed=5).networks)
+    moved, memory = update_memory(recipe, moved, memory, due=True)
+    for ours, theirs in zip(jax.tree.leaves(moved.targets), jax.tree.leaves(moved.networks), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    expected = group_values(recipe, moved, memory.rows.next_observation[0, :45])
+    np.testing.assert_allclose(memory.q_next[:, 0, :45], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_exploration_falls_from_one_to_its_end() -> None:
+    recipe = small("dqn", learning_starts=100, exploration_steps=200, exploration_final_eps=0.1)
+    networks = init_learner(recipe, LAYOUT, seed=0).networks
+    networks = jax.tree.map(np.array, networks)
+    rng, states = np.random.default_rng(0), np.zeros((20_000, 3), np.float32)
+    best = networks(states[:1])[0, 0].argmax()
+    for step, chance in ((100, 1.0), (200, 0.55), (300, 0.1), (10_000, 0.1)):
+        share = (explore(recipe, networks, states, step, rng)[:, 0] != best).mean()
+        assert abs(share - chance * 3 / 4) < 0.012  # three standard deviations
+
+
+CHANGED: dict[str, Any] = {"learning_rate": 3e-3, "adam_epsilon": 1e-2, "batch_size": 8, "gradient_steps": 3, "net_arch": (8, 8)}
+CHANGED |= {"dueling": True, "n_critics": 3, "targets": Planned(NStep(2)), "bootstrap": OnlineChoice(), "loss": Huber(0.6)}
+ON_THE_HOST = {"exploration_final_eps", "exploration_steps", "evaluation_eps", "reward_bound", "train_freq", "buffer_size"}
+ON_THE_HOST |= {"learning_starts", "target_update_interval", "gamma", "acting"}
+
+
+@pytest.mark.parametrize(("name", "more"), [("clipped-ddqn", {"n_pairs": 2}), ("gem-discrete", {"students": True})])
+def test_every_field_of_a_round_is_alive(name: str, more: dict[str, Any]) -> None:
+    """A field that changes nothing has no place in a recipe; those of the host have tests of their own."""
+    base = small(name)
+
+    def trained(recipe: DiscreteRecipe) -> list[np.ndarray]:
+        learner = init_learner(recipe, LAYOUT, seed=0)
+        learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=1).networks)
+        memory = random_memory(pairs=recipe.n_pairs)
+        learner, _, _ = train_round(recipe, learner, memory, random_rows(4, seed=1), np.array([4], np.int32), False)
+        return [np.array(x) for x in jax.tree.leaves(learner.networks)]
+
+    before, tried = trained(base), CHANGED | more
+    assert {field.name for field in dataclasses.fields(base)} - ON_THE_HOST - tried.keys() <= {"n_pairs", "students"}
+    for field, value in tried.items():
+        after = trained(base.but(**{field: value}))
+        same = len(before) == len(after) and all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
+        assert not same, field
+
+
+def test_gem_is_what_fits() -> None:
+    model = GEM("CartPole-v1", seed=0, **SMALL)
+    assert (model.algo, type(model.recipe)) == ("gem-discrete", DiscreteRecipe)
+    action, _ = model.predict(np.zeros(4), deterministic=True)
+    assert model.action_space.contains(action)
+    batch, _ = model.predict(np.zeros((5, 4)))
+    assert batch.shape == (5,)
+    for wrong in ("td3", "sac", "redq"):
+        with pytest.raises(UnsupportedSpace, match=f"{wrong} needs continuous actions.*these fit: .*dqn"):
+            MODELS[wrong]("CartPole-v1")
+    with pytest.raises(UnsupportedSpace, match="dqn needs discrete actions"):
+        MODELS["dqn"]("Pendulum-v1")
+
+
+def test_what_does_not_hold_together_is_refused() -> None:
+    with pytest.raises(BadValue, match="n_pairs must be 2"):
+        small("gem-discrete", n_pairs=1)
+    with pytest.raises(BadValue, match="students learn planned returns"):
+        small("dqn", students=True)
+    with pytest.raises(BadValue, match="subset is for continuous actions"):
+        small("dqn", subset=2)
+
+
+class Bandit(gym.Env):
+    """One step, reward 5 or -5: what is clipped for learning is told raw in evaluations."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Discrete(2)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return np.zeros(1, np.float32), 5.0 if action else -5.0, True, False, {}
+
+
+def test_rewards_are_clipped_for_learning_alone() -> None:
+    from gemrl.evaluation import Evaluator
+
+    fields = SMALL | {"reward_bound": 1.0, "learning_rate": 1e-2, "gradient_steps": 50, "exploration_steps": 200}
+    model = MODELS["dqn"](Bandit(), seed=0, **fields).learn(1000)
+    values = model.agent.values(np.zeros((2, 1), np.float32), np.array([[0], [1]], np.int32))
+    np.testing.assert_allclose(values, [-1, 1], atol=0.1)
+    result = Evaluator(Bandit, episodes=3)(model.agent)
+    assert result.returns == (5.0, 5.0, 5.0)
+    assert abs(result.estimation_error) < 0.1
+    random = MODELS["dqn"](Bandit(), seed=0, **fields | {"evaluation_eps": 1.0})
+    returns = Evaluator(Bandit, episodes=400)(random.agent).returns
+    assert 130 < sum(one > 0 for one in returns) < 270
+
+
+def test_places_drawn_are_of_planned_rows() -> None:
+    recipe = small("gem-discrete")
+    memory = insert(random_memory(), random_rows(4, seed=2), jnp.array([4]))
+    place: Place = draw(memory, jax.random.key(0), (recipe.batch_size, 50), planned=True)
+    assert int(place.position.max()) < 40
