@@ -1,0 +1,163 @@
+"""Images kept once, against a plain memory that stores whole stacks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium as gym
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from gymnasium.wrappers import FrameStackObservation
+
+from gemrl.agents.discrete import batch_of, group_values, init_learner, refresh
+from gemrl.drawing import draw
+from gemrl.frames import Frames
+from gemrl.memory import Memory, insert, plan, row_bytes
+from gemrl.planning import Twin
+from gemrl.recipes.discrete import DiscreteRecipe
+from gemrl.spaces import Layout, Spaces
+from gemrl.staging import Staging
+from gemrl.task import Task
+from gemrl.vector import Tasks
+
+LAYOUT = Layout((4, 6, 5), 1, 3, "uint8", frames=4)
+RECIPE = DiscreteRecipe(net_arch=(8,), batch_size=64)
+
+
+class Screen(gym.Env):
+    """Random screens; episodes of random lengths that end by death, by a time limit, or at a cap, some after one step."""
+
+    observation_space = gym.spaces.Box(0, 255, (6, 5), np.uint8)
+    action_space = gym.spaces.Discrete(3)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        self.left = int(self.np_random.choice([1, 2, 3, 9, 25]))
+        self.dies = bool(self.np_random.random() < 0.5)
+        return self._screen(), {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.left -= 1
+        over = self.left == 0
+        return self._screen(), float(self.np_random.random()), over and self.dies, over and not self.dies, {}
+
+    def _screen(self) -> np.ndarray:
+        return self.np_random.integers(0, 256, (6, 5), dtype=np.uint8)
+
+
+def played(steps: int, lanes: int = 1) -> list[Any]:
+    """Transitions of stacked screens, with a cut in the middle as a second `learn` makes it."""
+    envs = [FrameStackObservation(Screen(), 4) for _ in range(lanes)]
+    task: Any = Tasks(envs, 0) if lanes > 1 else Task(envs[0], 0)
+    assert task.spaces.layout == LAYOUT
+    rng, transitions, observation = np.random.default_rng(0), [], task.reset()
+    for number in range(steps):
+        if number == steps // 2:
+            transitions.append("cut")
+            observation = task.reset()
+        taken = task.step(observation, LAYOUT.random_actions(lanes, rng))
+        transitions.append(taken.transition)
+        observation = taken.observation
+    return transitions
+
+
+def remembered(layout: Layout, transitions: list[Any], capacity: int, lanes: int = 1) -> Memory:
+    """A memory that saw them, in blocks of a few."""
+    from gemrl.memory import cut
+
+    memory, staging = Memory.empty(lanes, capacity, layout, 2), Staging(lanes, 7, layout)
+    for transition in transitions:
+        if staging.full or transition == "cut":
+            memory = insert(memory, *staging.take())
+        if transition == "cut":
+            for lane in range(lanes):
+                memory = cut(memory, jnp.array(lane))
+            staging.cut()
+        else:
+            staging.add(transition, 0.99)
+    return insert(memory, *staging.take())
+
+
+@pytest.mark.parametrize(("steps", "capacity", "lanes"), [(60, 100, 1), (400, 100, 1), (300, 60, 3)])
+def test_batches_and_values_equal_those_of_whole_stacks(steps: int, capacity: int, lanes: int) -> None:
+    """Before and after the ring wraps, through deaths, time limits, episodes of one step and a cut."""
+    transitions = played(steps, lanes)
+    kept = remembered(LAYOUT, transitions, capacity, lanes)
+    plain = remembered(LAYOUT._replace(frames=1), transitions, capacity, lanes)
+    np.testing.assert_array_equal(kept.size, plain.size)
+    learner = init_learner(RECIPE, LAYOUT, 0)
+    ours, theirs = (plan(refresh(RECIPE, learner, memory, memory.size), Twin(20)) for memory in (kept, plain))
+    np.testing.assert_array_equal(ours.q_next, theirs.q_next)
+    np.testing.assert_array_equal(ours.planned, theirs.planned)
+    place = draw(kept, jax.random.key(1), (200,), planned=False)
+    mine, whole = (batch_of(RECIPE, learner, memory, place) for memory in (ours, theirs))
+    for one, other in zip(mine, whole, strict=True):
+        np.testing.assert_array_equal(one, other)
+    following = [
+        memory.observations(place.lane, memory.rows.next_observation[place.lane, place.position], LAYOUT.frames)
+        for memory in (kept, plain)
+    ]
+    np.testing.assert_array_equal(*following)
+    np.testing.assert_array_equal(*(group_values(RECIPE, learner, states) for states in following))
+
+
+def test_rows_are_forgotten_with_their_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With episodes of one step there are two images a row: what images there is no room for, no row may refer to."""
+    monkeypatch.setattr("gemrl.frames.SPARE", 16)
+    monkeypatch.setattr(Screen, "reset", _short)
+    transitions = played(300)
+    kept = remembered(LAYOUT, transitions, 100)
+    plain = remembered(LAYOUT._replace(frames=1), transitions, 100)
+    size = int(kept.size[0])
+    assert 50 <= size < 70
+    assert int(plain.size[0]) == 100
+    ours, theirs = (memory.lane() for memory in (kept, plain))
+    lane = np.zeros(size, int)
+    for name in ("observation", "next_observation"):
+        stacks = kept.observations(lane, ours[name], LAYOUT.frames)
+        np.testing.assert_array_equal(stacks, theirs[name][-size:])
+
+
+def _short(self: Screen, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+    gym.Env.reset(self, seed=seed)
+    self.left, self.dies = 1, True
+    return self._screen(), {}
+
+
+def test_a_row_of_atari_takes_seven_kilobytes() -> None:
+    atari = Layout((4, 84, 84), 1, 9, "uint8", frames=4)
+    assert row_bytes(atari, 2) == 84 * 84 + 4 * 2 * 2 + 4 * (1 + 2 + 4) + 1
+    memory = Memory.empty(1, 2000, atari, 2)
+    assert sum(x.nbytes for x in jax.tree.leaves(memory)) / 2000 < 1.3 * row_bytes(atari, 2)
+    assert Frames.empty(1, 1_000_000, atari._replace(observation=(4, 1, 1))).pixels.shape[1] / 1e6 < 1.02
+
+
+def test_staging_of_images_goes_on_from_a_snapshot() -> None:
+    transitions = [one for one in played(40) if one != "cut"]
+    through, first, second = (Staging(1, 20, LAYOUT) for _ in range(3))
+    for number, transition in enumerate(transitions[:20]):
+        through.add(transition, 0.99)
+        (first if number < 10 else second).add(transition, 0.99)
+        if number == 9:
+            second.restore(first.snapshot())
+    ours, theirs = second.take(), through.take()
+    for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        np.testing.assert_array_equal(mine, other)
+
+
+def test_an_atari_game_is_seen_as_a_stack_and_told_raw() -> None:
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+    from gemrl.environments import make
+
+    env = make("ALE/MsPacman-v5")
+    assert Spaces.of(env).layout == Layout((4, 84, 84), 1, 9, "uint8", frames=4)
+    assert env.unwrapped.ale.getFloat("repeat_action_probability") == 0.0  # type: ignore[attr-defined]
+    assert make("ALE/MsPacman-v5", repeat_action_probability=0.25).unwrapped.ale.getFloat(  # type: ignore[attr-defined]
+        "repeat_action_probability"
+    ) == pytest.approx(0.25)
+    env.reset(seed=0)
+    rewards = [env.step(2)[1] for _ in range(120)]
+    assert max(rewards) >= 10  # a pill is ten points
