@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import gemrl
+from gemrl.arguments import count, share, whole
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
@@ -92,8 +93,8 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
     train.add_argument(
         "--algo", default="gem", metavar="NAME", help="a recipe of `gemrl algos` (default: gem, of the kind that fits ENV)"
     )
-    train.add_argument("--steps", type=_count, default=1_000_000, metavar="N", help="environment steps (default: 1,000,000)")
-    train.add_argument("--seed", type=_whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
+    train.add_argument("--steps", type=count, default=1_000_000, metavar="N", help="environment steps (default: 1,000,000)")
+    train.add_argument("--seed", type=whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
     train.add_argument("--run", type=Path, metavar="DIR", help="the run's folder (default: runs/<algo>/<env>/<seed>)")
     train.add_argument(
         "--set",
@@ -105,14 +106,23 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
         help="change fields of the recipe, such as depth=20 learning_starts=1000",
     )
     train.add_argument(
-        "--eval-every", type=_count, default=10_000, metavar="N", help="steps between evaluations (default: 10,000)"
+        "--eval-every", type=count, default=10_000, metavar="N", help="steps between evaluations (default: 10,000)"
     )
-    train.add_argument("--eval-episodes", type=_count, default=10, metavar="K", help="episodes of an evaluation (default: 10)")
-    train.add_argument("--n-envs", type=_count, default=1, metavar="N", help="environments stepped together (default: 1)")
+    train.add_argument("--eval-episodes", type=count, default=10, metavar="K", help="episodes of an evaluation (default: 10)")
     train.add_argument(
-        "--checkpoint-every", type=_count, metavar="N", help="steps between checkpoints (default: about one a minute)"
+        "--env-args",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="NAME=VALUE",
+        help="arguments that the environment is made with, such as is_slippery=False",
     )
-    train.add_argument("--threads", type=_count, metavar="N", help="threads to compute on (default: one per core)")
+    train.add_argument("--sticky", type=share, metavar="P", help="Atari: chance that an action repeats the last (default: 0)")
+    train.add_argument("--n-envs", type=count, default=1, metavar="N", help="environments stepped together (default: 1)")
+    train.add_argument(
+        "--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: about one a minute)"
+    )
+    train.add_argument("--threads", type=count, metavar="N", help="threads to compute on (default: one per core)")
     _add_env_timeout(train)
     train.add_argument("--tensorboard", action="store_true", help="write TensorBoard logs into the run's folder too")
     _add_device(train)
@@ -127,7 +137,7 @@ def _add_resume(commands: Subcommands[_Parser]) -> None:
         allow_abbrev=False,
     )
     resume.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
-    resume.add_argument("--steps", type=_count, metavar="N", help="train for more steps than the run was made for")
+    resume.add_argument("--steps", type=count, metavar="N", help="train for more steps than the run was made for")
     resume.add_argument("--other-versions", action="store_true", help="go on although versions differ: other bits may come out")
     _add_env_timeout(resume)
     resume.set_defaults(command=_resume)
@@ -135,7 +145,7 @@ def _add_resume(commands: Subcommands[_Parser]) -> None:
 
 def _add_env_timeout(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--env-timeout", type=_count, default=600, metavar="S", help="seconds an environment may take to answer (default: 600)"
+        "--env-timeout", type=count, default=600, metavar="S", help="seconds an environment may take to answer (default: 600)"
     )
 
 
@@ -148,7 +158,7 @@ def _add_evaluate(commands: Subcommands[_Parser]) -> None:
         allow_abbrev=False,
     )
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
-    evaluate.add_argument("--episodes", type=_count, default=10, metavar="K", help="how many episodes (default: 10)")
+    evaluate.add_argument("--episodes", type=count, default=10, metavar="K", help="how many episodes (default: 10)")
     evaluate.add_argument("--video", type=Path, metavar="FILE", help="film the first episode into FILE (.mp4 or .gif)")
     evaluate.add_argument("--render", action="store_true", help="show the first episode in a window")
     _add_device(evaluate)
@@ -175,32 +185,12 @@ def _add_theory(commands: Subcommands[_Parser]) -> None:
     )
     theory.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="where the figures go (default: theory)")
     theory.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures; takes far longer")
-    theory.add_argument("--seed", type=_whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
+    theory.add_argument("--seed", type=whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
     theory.set_defaults(command=_theory)
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute (default: auto)")
-
-
-def _whole(text: str) -> int:
-    try:
-        number = float(text.replace(",", ""))
-        if number != int(number) or number < 0:
-            raise ValueError
-    except (ValueError, OverflowError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0") from None
-    return int(number)
-
-
-def _count(text: str) -> int:
-    try:
-        number = _whole(text)
-    except argparse.ArgumentTypeError:
-        number = 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
-    return number
 
 
 def chosen_recipe(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> AnyRecipe:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -190,3 +191,15 @@ def checked_batch(spaces: Spaces, observations: Any, where: str) -> np.ndarray:
 
 
 EnvironmentMaker = Callable[[], gym.Env]
+
+
+@dataclass(frozen=True)
+class Named:
+    """An environment by its name, with arguments for whoever makes it."""
+
+    env_id: str
+    args: Mapping[str, Any] = field(default_factory=dict)
+
+    def __call__(self, **more: Any) -> gym.Env:
+        """A new one."""
+        return make(self.env_id, **{**self.args, **more})

@@ -14,8 +14,9 @@ from rich.console import Console
 
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
-from gemrl.environments import make
-from gemrl.errors import GemrlError, MissingExtra, RunBroken, RunFolderError
+from gemrl.environments import Named
+from gemrl.errors import BadValue, GemrlError, MissingExtra, RunBroken, RunFolderError
+from gemrl.literals import parse_literal, split_setting
 from gemrl.locking import alone
 from gemrl.recipes import AnyRecipe, Recipe, recipe, suited
 from gemrl.spaces import Spaces
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 
 def train_run(options: argparse.Namespace) -> int:
     """Trains in a new run's folder and says what came of it."""
-    env = make(options.env)
+    place = Named(options.env, _arguments(options))
+    env = place()
     layout = Spaces.of(env).layout
     env.close()
     options.algo = suited(options.algo, layout)
@@ -41,6 +43,7 @@ def train_run(options: argparse.Namespace) -> int:
     if options.tensorboard:
         _writer()
     description = {name: getattr(options, name) for name in runs.CHOICES} | {
+        "env_args": place.args,
         "recipe": chosen.as_dict(),
         "threads": thread_count(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
@@ -51,12 +54,22 @@ def train_run(options: argparse.Namespace) -> int:
         return _Session(folder, description, options.env_timeout).go()
 
 
+def _arguments(options: argparse.Namespace) -> dict[str, Any]:
+    """What the environment is made with, beside its name."""
+    given = {name: parse_literal(text) for name, text in (split_setting(one, "--env-args") for one in options.env_args)}
+    if not options.env.startswith("ALE/"):
+        if options.sticky is not None:
+            raise BadValue(f"--sticky is for Atari games (ALE/...), not for {options.env}")
+        return given
+    return {"repeat_action_probability": options.sticky or 0.0} | given
+
+
 def resume_run(options: argparse.Namespace) -> int:
     """Goes on with a run, or says that it is finished."""
     folder = options.run
     description = runs.describe(folder)
     runs.check_resumable(folder, description, other_versions=options.other_versions)
-    make(description["env"]).close()
+    runs.place(description)().close()
     with alone(folder):
         if options.steps:
             if options.steps < description["steps"]:
@@ -102,13 +115,14 @@ class _Session:
         run = self._run
         depth = f", depth {chosen.planner.rollout_cap}" if isinstance(chosen, Recipe) else ""
         envs = f" x {run['n_envs']}" if run["n_envs"] > 1 else ""
-        return f"{run['algo']} on {run['env']}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
+        arguments = "".join(f", {name}={value}" for name, value in runs.place(run).args.items())
+        return f"{run['algo']} on {run['env']}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}{arguments}"
 
     def _new_model(self) -> Model:
         from gemrl.models import MODELS
         from gemrl.vector import made
 
-        run, env = self._run, made(self._run["env"], self._run["n_envs"])
+        run, env = self._run, made(runs.place(self._run), self._run["n_envs"])
         return MODELS[run["algo"]].from_recipe(self._recipe(), env, seed=run["seed"], device=run["device"])
 
     def _recipe(self) -> AnyRecipe:
@@ -116,7 +130,7 @@ class _Session:
 
     def _load(self, found: Checkpoint) -> Model:
         """The model of a checkpoint, if it is this run's."""
-        model = runs.load(found.model, self._run["env"], device=self._run["device"])
+        model = runs.load(found.model, runs.place(self._run), device=self._run["device"])
         if (model.algo, model.recipe, model.seed) != (self._run["algo"], self._recipe(), self._run["seed"]):
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: recipe or seed differ from run.json")
         if found.facts.get("env") != self._run["env"]:
@@ -132,7 +146,7 @@ class _Session:
         run = self._run
         recorder = runs.Recorder(self._folder, model.recipe)
         observation = self._go_on(model, recorder, found)
-        schedule = scheduled(run["env"], run["eval_every"], run["eval_episodes"], run["seed"])
+        schedule = scheduled(runs.place(run), run["eval_every"], run["eval_episodes"], run["seed"])
         board = tensorboard(self._folder / "tensorboard", model.num_timesteps) if run["tensorboard"] else None
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)

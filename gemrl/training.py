@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 
 from gemrl.agents import Agent
-from gemrl.environments import EnvironmentMaker, Step, make
+from gemrl.environments import EnvironmentMaker, Named, Step
 from gemrl.errors import BadValue, check_number
 from gemrl.evaluation import Evaluation, Evaluator
 from gemrl.vector import AnyTask
@@ -43,7 +42,7 @@ def scheduled(env: str | EnvironmentMaker, every: int, episodes: int, seed: int)
     check_number("eval_episodes", episodes, 1, whole=True)
     if not (isinstance(env, str) or callable(env)):
         raise BadValue(f"eval_env must be an id or a function that makes an environment, not {type(env).__name__}")
-    maker = partial(make, env) if isinstance(env, str) else env
+    maker = Named(env) if isinstance(env, str) else env
     return Schedule(Evaluator(maker, episodes=episodes, seed=seed), every)
 
 

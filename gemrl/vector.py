@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gemrl.environments import Episode, Step, Transition, checked_batch, make
+from gemrl.environments import Episode, Named, Step, Transition, checked_batch
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.seeding import derived_seed
 from gemrl.snapshot import Snapshot
@@ -222,7 +222,9 @@ def spaces_of(env: Any) -> Spaces:
 
 
 def made(env: Any, n_envs: int = 1) -> Any:
-    """The environment itself, or what its id names: one, or a list of several."""
-    if not isinstance(env, str):
+    """The environment itself, or what its name means: one, or a list of several."""
+    if isinstance(env, str):
+        env = Named(env)
+    if not isinstance(env, Named):
         return env
-    return make(env) if n_envs == 1 else [make(env) for _ in range(n_envs)]
+    return env() if n_envs == 1 else [env() for _ in range(n_envs)]

@@ -55,7 +55,7 @@ def their_network(member: Any, dueling: bool) -> tuple[Any, list[Any]]:
     """A network in PyTorch with the same weights, and its parameters in our order."""
 
     def layer(arrays: Any) -> tuple[Any, Any]:
-        return tuple(torch.tensor(np.array(x), requires_grad=True) for x in (arrays.weight, arrays.bias))  # type: ignore[return-value]
+        return tuple(torch.tensor(np.array(x), requires_grad=True) for x in (arrays.weight, arrays.bias))
 
     trunk = [layer(one) for one in member.trunk]
     streams = [[layer(one) for one in stream.layers] for stream in member.streams]

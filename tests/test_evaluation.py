@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemrl.evaluation import Evaluator, discounted_returns
+from gemrl.evaluation import KEPT, Evaluator, discounted_returns
+from gemrl.recipes import GEM
 from tests import probes
 
 GAMMA = 0.9
@@ -15,6 +16,7 @@ class Believer:
     """An agent that holds every pair to be worth `belief`."""
 
     gamma = GAMMA
+    recipe = GEM
 
     def __init__(self, belief: float) -> None:
         self.belief = belief
@@ -54,6 +56,16 @@ def test_an_episode_without_end_is_capped_and_marked() -> None:
     result = Evaluator(probes.Endless, episodes=3, cap=40)(Believer(1 / (1 - GAMMA)))  # type: ignore[arg-type]
     assert (result.lengths, result.capped) == ((40, 40, 40), 3)
     assert result.estimation_error == pytest.approx(0)
+
+
+@pytest.mark.parametrize("length", [KEPT - 1, KEPT, KEPT + 1, 2 * KEPT])
+def test_long_episodes_are_valued_in_parts(length: int) -> None:
+    """Reward 1 for ever, believed to be worth 3: an error of 3 - G_t, with gamma^(T-t) 3 in G_t, at each of T steps."""
+    left = np.arange(1, length + 1)
+    truth = (1 - GAMMA**left) / (1 - GAMMA) + GAMMA**left * 3.0
+    result = Evaluator(probes.Endless, episodes=1, cap=length)(Believer(3.0))  # type: ignore[arg-type]
+    assert result.lengths == (length,)
+    assert result.estimation_error == pytest.approx(np.mean(3.0 - truth))
 
 
 def test_episodes_are_stepped_as_one_batch() -> None:

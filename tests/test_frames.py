@@ -49,7 +49,7 @@ class Screen(gym.Env):
 
 def played(steps: int, lanes: int = 1) -> list[Any]:
     """Transitions of stacked screens, with a cut in the middle as a second `learn` makes it."""
-    envs = [FrameStackObservation(Screen(), 4) for _ in range(lanes)]
+    envs: list[gym.Env] = [FrameStackObservation(Screen(), 4) for _ in range(lanes)]
     task: Any = Tasks(envs, 0) if lanes > 1 else Task(envs[0], 0)
     assert task.spaces.layout == LAYOUT
     rng, transitions, observation = np.random.default_rng(0), [], task.reset()
@@ -159,5 +159,5 @@ def test_an_atari_game_is_seen_as_a_stack_and_told_raw() -> None:
         "repeat_action_probability"
     ) == pytest.approx(0.25)
     env.reset(seed=0)
-    rewards = [env.step(2)[1] for _ in range(120)]
+    rewards = [float(env.step(2)[1]) for _ in range(120)]
     assert max(rewards) >= 10  # a pill is ten points

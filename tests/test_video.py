@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gemrl.cli import main
+from gemrl.environments import Named
 from gemrl.errors import BadValue
 from gemrl.video import check_film
 from tests.test_cli import train
@@ -30,7 +31,7 @@ def test_a_film_of_a_mujoco_task(tmp_path: Path, ending: str) -> None:
 
 def test_a_film_of_no_known_kind_is_refused() -> None:
     with pytest.raises(BadValue, match=r"a \.mp4 or a \.gif"):
-        check_film(Path("film.avi"), "InvertedPendulum-v5")
+        check_film(Path("film.avi"), Named("InvertedPendulum-v5"))
 
 
 def test_a_window_without_a_screen_is_refused(
