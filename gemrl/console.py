@@ -13,6 +13,9 @@ from rich.text import Text
 from gemrl.evaluation import Evaluation
 from gemrl.training import Moment
 
+LONG = 10.0
+"""Seconds from which on a refresh of the memory is told."""
+
 
 class _Speed(ProgressColumn):
     """Steps per second over the last seconds."""
@@ -43,20 +46,45 @@ def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Iterator
         TextColumn("{task.fields[last]}", table_column=Column(no_wrap=True)),
     )
     with Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=20) as progress:
-        bar = progress.add_task(title, total=steps, last="")
-        shown, compiling = 0.0, None
+        bar = _Bar(progress, steps, title)
         for moment in moments:
-            if moment.compiling:
-                progress.update(bar, description=f"{title} (compiling)", completed=moment.step)
-                compiling = monotonic()
-            elif compiling is not None:
-                console.print(f"first round: {monotonic() - compiling:.1f} s, most of it compiling", highlight=False)
-                compiling = None
-            if moment.losses is not None or moment.evaluation or monotonic() - shown > 0.1:
-                progress.update(bar, description=title, completed=moment.step)
-                shown = monotonic()
-            if moment.evaluation:
-                result = moment.evaluation
-                console.print(evaluation_line(moment.step, result), highlight=False, soft_wrap=True)
-                progress.update(bar, last=f"return {result.return_mean:,.1f} error {result.estimation_error:+,.1f}")
+            bar.show(moment)
             yield moment
+
+
+class _Bar:
+    """One training in a progress display."""
+
+    def __init__(self, progress: Progress, steps: int, title: str) -> None:
+        self._progress, self._title = progress, title
+        self._bar = progress.add_task(title, total=steps, last="")
+        self._shown = 0.0
+        self._waiting: tuple[Moment, float] | None = None
+        self._refresh = 0.0  # seconds that the last refresh of the memory took
+
+    def show(self, moment: Moment) -> None:
+        """Shows what happens, or what is about to."""
+        if self._waiting:
+            self._waited(*self._waiting)
+            self._waiting = None
+        if moment.compiling or moment.refreshing:
+            self._waiting = moment, monotonic()
+            if moment.compiling or self._refresh > LONG:
+                what = "compiling" if moment.compiling else "refreshing the memory"
+                self._progress.update(self._bar, description=f"{self._title} ({what})", completed=moment.step)
+            return
+        if moment.losses is not None or moment.evaluation or monotonic() - self._shown > 0.1:
+            self._progress.update(self._bar, description=self._title, completed=moment.step)
+            self._shown = monotonic()
+        if moment.evaluation:
+            result = moment.evaluation
+            self._progress.console.print(evaluation_line(moment.step, result), highlight=False, soft_wrap=True)
+            last = f"return {result.return_mean:,.1f} error {result.estimation_error:+,.1f}"
+            self._progress.update(self._bar, last=last)
+
+    def _waited(self, moment: Moment, since: float) -> None:
+        seconds = monotonic() - since
+        if moment.compiling:
+            self._progress.console.print(f"first round: {seconds:.1f} s, most of it compiling", highlight=False)
+        else:
+            self._refresh = seconds

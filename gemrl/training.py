@@ -22,6 +22,8 @@ class Moment:
     taken: Step | None = None
     compiling: bool = False
     """True just before the first round, which takes seconds to compile."""
+    refreshing: bool = False
+    """True just before a round that values the whole memory anew, which may take long."""
     rounds: int = 0
     losses: dict[str, float] | None = None
     """Of the last of these rounds."""
@@ -68,11 +70,11 @@ def train(
         step += int(taken.transition.stored.sum())
         losses, rounds = None, agent.rounds_due(before, step)
         for _ in range(rounds):
-            if not compiled:
-                yield Moment(before, compiling=True)
+            if not compiled or agent.refreshes(step):
+                yield Moment(before, compiling=not compiled, refreshing=compiled)
                 compiled = True
             losses = agent.learn(step)
         evaluation = None
         if schedule and (step // schedule.every > before // schedule.every or step >= steps):
             evaluation = schedule.evaluator(agent)
-        yield Moment(step, taken, False, rounds, losses, evaluation)
+        yield Moment(step, taken, rounds=rounds, losses=losses, evaluation=evaluation)

@@ -37,6 +37,9 @@ class Agent(Protocol):
     def rounds_due(self, before: int, step: int) -> int:
         """How many rounds of training follow the environment steps from number `before` to number `step`."""
 
+    def refreshes(self, step: int) -> bool:
+        """Whether the next round values the whole memory anew."""
+
     def learn(self, step: int) -> dict[str, float]:
         """One round of training; its mean losses."""
 

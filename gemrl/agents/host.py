@@ -117,10 +117,14 @@ class OffPolicyAgent:
         freq = self.recipe.train_freq
         return step // freq - before // freq if step > self.recipe.learning_starts else 0
 
+    def refreshes(self, step: int) -> bool:
+        """Whether an update of targets and stored returns is due."""
+        period = self._family.update_period(self.recipe)
+        return period is not None and (self._updated is None or step // period > self._updated // period)
+
     def learn(self, step: int) -> dict[str, float]:
         """One round of training; its mean losses."""
-        period = self._family.update_period(self.recipe)
-        due = period is not None and (self._updated is None or step // period > self._updated // period)
+        due = self.refreshes(step)
         if due:
             self._updated = step
         rows, count = self._staging.take()
