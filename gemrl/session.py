@@ -17,7 +17,7 @@ from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
 from gemrl.environments import make
 from gemrl.errors import GemrlError, MissingExtra, RunBroken, RunFolderError
 from gemrl.locking import alone
-from gemrl.recipes import AnyRecipe, Recipe, recipe, suited
+from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.spaces import Spaces
 from gemrl.threads import thread_count
 from gemrl.watchdog import Interrupts, end_now, limit_answers
@@ -100,7 +100,8 @@ class _Session:
 
     def _first_line(self, chosen: AnyRecipe) -> str:
         run = self._run
-        depth = f", depth {chosen.planner.rollout_cap}" if isinstance(chosen, Recipe) else ""
+        cap = chosen.settable().get("depth")
+        depth = f", depth {cap}" if cap else ""
         envs = f" x {run['n_envs']}" if run["n_envs"] > 1 else ""
         return f"{run['algo']} on {run['env']}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
 

@@ -9,6 +9,7 @@ from gemrl.losses import FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
 from gemrl.recipes.soft import SoftRecipe
+from gemrl.recipes.tabular import DOUBLE_Q, GEM_TABULAR, NSTEP_Q, Q_LEARNING, TabularRecipe
 from gemrl.targets import Fresh, SelfImitation, Tightening
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DDPG",
     "GEM",
+    "GEM_TABULAR",
     "GROUPS",
     "LADDER",
     "RECIPES",
@@ -25,12 +27,13 @@ __all__ = [
     "AnyRecipe",
     "Recipe",
     "SoftRecipe",
+    "TabularRecipe",
     "difference",
     "recipe",
     "suited",
 ]
 
-AnyRecipe = Recipe | SoftRecipe
+AnyRecipe = Recipe | SoftRecipe | TabularRecipe
 
 GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     "GEM": {
@@ -84,6 +87,13 @@ GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
                 strict=True,
             )
         )
+    },
+    "tabular": {
+        "gem-tabular": ("GEM on tables: the paper's Algorithm 3", GEM_TABULAR),
+        "gem-tabular-no-tbp": ("no twin back-propagation: each table trusts its own choice", GEM_TABULAR.but(planner=Single(1000))),
+        "q-learning": ("Q-learning (Watkins, 1989)", Q_LEARNING),
+        "double-q": ("double Q-learning (van Hasselt, 2010)", DOUBLE_Q),
+        "nstep-q": ("Q-learning with 5-step returns", NSTEP_Q),
     },
 }
 """Every named algorithm with a line on it, as `gemrl algos` shows them."""
