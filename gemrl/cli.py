@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import gemrl
+from gemrl.arguments import add_env_args
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
@@ -89,6 +90,7 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
         allow_abbrev=False,
     )
     train.add_argument("env", metavar="ENV", help="a gymnasium id such as HalfCheetah-v5, or package.module:Env-v0")
+    add_env_args(train)
     train.add_argument(
         "--algo", default="gem", metavar="NAME", help="a recipe of `gemrl algos` (default: gem, of the kind that fits ENV)"
     )

@@ -77,7 +77,19 @@ def describe(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return description
 
 
-CHOICES = ("algo", "env", "seed", "steps", "eval_every", "eval_episodes", "n_envs", "checkpoint_every", "tensorboard", "device")
+CHOICES = (
+    "algo",
+    "env",
+    "env_args",
+    "seed",
+    "steps",
+    "eval_every",
+    "eval_episodes",
+    "n_envs",
+    "checkpoint_every",
+    "tensorboard",
+    "device",
+)
 """Options of `gemrl train` that a run keeps."""
 
 

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from gemrl import runs
+from gemrl.arguments import env_args, env_folder, env_maker, env_title, parse_env_args
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
-from gemrl.environments import make
 from gemrl.errors import GemrlError, MissingExtra, RunBroken, RunFolderError
 from gemrl.locking import alone
 from gemrl.recipes import AnyRecipe, recipe, suited
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
 
 def train_run(options: argparse.Namespace) -> int:
     """Trains in a new run's folder and says what came of it."""
-    env = make(options.env)
+    options.env_args = parse_env_args(options.env_args)
+    env = env_maker(vars(options))()
     layout = Spaces.of(env).layout
     env.close()
     options.algo = suited(options.algo, layout)
     chosen = chosen_recipe(options.algo, options.env, layout, options.settings)
-    folder = options.run or Path("runs", options.algo, options.env.replace("/", "-").replace(":", "-"), str(options.seed))
+    folder = options.run or Path("runs", options.algo, env_folder(vars(options)), str(options.seed))
     runs.check_free(folder)
     if options.tensorboard:
         _writer()
@@ -56,7 +57,7 @@ def resume_run(options: argparse.Namespace) -> int:
     folder = options.run
     description = runs.describe(folder)
     runs.check_resumable(folder, description, other_versions=options.other_versions)
-    make(description["env"]).close()
+    env_maker(description)().close()
     with alone(folder):
         if options.steps:
             if options.steps < description["steps"]:
@@ -103,25 +104,31 @@ class _Session:
         cap = chosen.settable().get("depth")
         depth = f", depth {cap}" if cap else ""
         envs = f" x {run['n_envs']}" if run["n_envs"] > 1 else ""
-        return f"{run['algo']} on {run['env']}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
+        return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
 
     def _new_model(self) -> Model:
         from gemrl.models import MODELS
-        from gemrl.vector import made
 
-        run, env = self._run, made(self._run["env"], self._run["n_envs"])
-        return MODELS[run["algo"]].from_recipe(self._recipe(), env, seed=run["seed"], device=run["device"])
+        run = self._run
+        return MODELS[run["algo"]].from_recipe(self._recipe(), self._environment(), seed=run["seed"], device=run["device"])
+
+    def _environment(self) -> Any:
+        """The environment to train in, or a list of several."""
+        maker, count = env_maker(self._run), self._run["n_envs"]
+        return maker() if count == 1 else [maker() for _ in range(count)]
 
     def _recipe(self) -> AnyRecipe:
         return type(recipe(self._run["algo"])).from_dict(self._run["recipe"])
 
     def _load(self, found: Checkpoint) -> Model:
         """The model of a checkpoint, if it is this run's."""
-        model = runs.load(found.model, self._run["env"], device=self._run["device"])
+        model = runs.load(found.model, self._environment(), device=self._run["device"])
         if (model.algo, model.recipe, model.seed) != (self._run["algo"], self._recipe(), self._run["seed"]):
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: recipe or seed differ from run.json")
         if found.facts.get("env") != self._run["env"]:
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {found.facts.get('env')}")
+        if env_args(found.facts) != env_args(self._run):
+            raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {env_title(found.facts)}")
         return model
 
     def _train(self, model: Model, found: Checkpoint | None, interrupts: Interrupts) -> bool:
@@ -133,7 +140,7 @@ class _Session:
         run = self._run
         recorder = runs.Recorder(self._folder, model.recipe)
         observation = self._go_on(model, recorder, found)
-        schedule = scheduled(run["env"], run["eval_every"], run["eval_episodes"], run["seed"])
+        schedule = scheduled(env_maker(run), run["eval_every"], run["eval_episodes"], run["seed"])
         board = tensorboard(self._folder / "tensorboard", model.num_timesteps) if run["tensorboard"] else None
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)
@@ -172,7 +179,8 @@ class _Session:
     def _write(self, model: Model, recorder: runs.Recorder) -> None:
         from gemrl import checkpoint
 
-        checkpoint.write(self._folder, model, {"env": self._run["env"], "recorder": recorder.facts()}, recorder.texts())
+        facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts()}
+        checkpoint.write(self._folder, model, facts, recorder.texts())
 
     @contextmanager
     def _told_of_disk(self) -> Iterator[None]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OFFSCREEN = "off-screen drawing failed ({}): install Debian's libegl1, or set MUJOCO_GL to what this machine has"
 
 
-def check_film(path: Path, env_id: str) -> None:
+def check_film(path: Path, env_id: str, **arguments: Any) -> None:
     """Raises unless a film can be made; and chooses how MuJoCo draws, so it must come before any environment is made."""
     if path.suffix not in (".mp4", ".gif"):
         raise BadValue(f"a film is a .mp4 or a .gif file, not {path.name!r}")
@@ -33,8 +33,8 @@ def check_film(path: Path, env_id: str) -> None:
     except ImportError:
         raise MissingExtra("films need what is not installed: pip install 'gemrl[video]'") from None
     try:
-        check_mode(env_id, "rgb_array")
-        make(env_id, render_mode="rgb_array").close()
+        check_mode(env_id, "rgb_array", **arguments)
+        make(env_id, render_mode="rgb_array", **arguments).close()
     except RuntimeError as error:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
     try:
@@ -45,9 +45,9 @@ def check_film(path: Path, env_id: str) -> None:
         raise BadValue(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def check_mode(env_id: str, mode: str) -> None:
+def check_mode(env_id: str, mode: str, **arguments: Any) -> None:
     """Raises unless the environment can be drawn in this mode."""
-    env = make(env_id)
+    env = make(env_id, **arguments)
     modes = env.metadata.get("render_modes", [])
     env.close()
     if mode not in modes:
@@ -60,11 +60,11 @@ def check_screen() -> None:
         raise CannotMake("--render needs a screen, and DISPLAY is not set; --video FILE films without one")
 
 
-def film(model: Model, env_id: str, seed: int, path: Path) -> int:
+def film(model: Model, env_id: str, seed: int, path: Path, **arguments: Any) -> int:
     """Films the first evaluation episode; how many frames it has."""
     import imageio.v2 as imageio
 
-    env = make(env_id, render_mode="rgb_array")
+    env = make(env_id, render_mode="rgb_array", **arguments)
     rate = env.metadata.get("render_fps", 30)
     mp4, gif = {"fps": rate, "macro_block_size": 1}, {"duration": 1000 / rate, "loop": 0}
     writer: Any = imageio.get_writer(path, **(mp4 if path.suffix == ".mp4" else gif))
@@ -82,9 +82,9 @@ def film(model: Model, env_id: str, seed: int, path: Path) -> int:
     return count
 
 
-def watch(model: Model, env_id: str, seed: int) -> None:
+def watch(model: Model, env_id: str, seed: int, **arguments: Any) -> None:
     """Shows the first evaluation episode in a window."""
-    env = make(env_id, render_mode="human")
+    env = make(env_id, render_mode="human", **arguments)
     for _ in _episode(model, env, seed):
         env.render()
     env.close()

@@ -41,6 +41,7 @@ class TabularAgent:
         self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
         self._noise, self._draws = stream(seed, "exploration"), stream(seed, "tables")
         self._acting = self._draws.integers(recipe.tables, size=lanes)
+        self._moves = 0
 
     @property
     def gamma(self) -> float:
@@ -107,8 +108,9 @@ class TabularAgent:
             errors.append(error)
             sizes.append(size)
         error, size = np.concatenate(errors), np.concatenate(sizes)
-        n_updates = float(self.learner.updates.sum())
-        return {"critic_loss": float((error**2).mean()), "learning_rate": float(size.mean()), "n_updates": n_updates}
+        self._moves += len(error)
+        told = {"critic_loss": (error**2).mean(), "learning_rate": size.mean(), "n_updates": self._moves}
+        return {name: float(value) for name, value in told.items()}
 
     def _lessons(self) -> Iterator[tuple[int, np.ndarray, int]]:
         """A lane, positions of its rows in time order, and how many of them, from the first, are to be learnt."""
@@ -123,7 +125,9 @@ class TabularAgent:
 
     def _remembered(self) -> tuple[int, np.ndarray, int]:
         """An episode of the memory, each as likely as another of its lane; there is one."""
-        ends = [np.flatnonzero(self.memory.rows.last[lane, self._newest(lane, size)]) for lane, size in enumerate(self.memory.size)]
+        ends = [
+            np.flatnonzero(self.memory.rows.last[lane, self._newest(lane, size)]) for lane, size in enumerate(self.memory.size)
+        ]
         lane = int(self._draws.choice([lane for lane, found in enumerate(ends) if found.size]))
         number = int(self._draws.integers(len(ends[lane])))
         begin, end = ends[lane][number - 1] + 1 if number else 0, ends[lane][number] + 1
@@ -136,12 +140,14 @@ class TabularAgent:
     def _due(self, lane: int) -> int:
         """How many rows of a lane, from the oldest that was not learnt, have a return that no later row can change."""
         waiting = int(self.memory.unplanned[lane])
+        if waiting and self.recipe.planner.rollout_cap == 1:
+            return waiting
         ends = np.flatnonzero(self.memory.rows.last[lane, self._newest(lane, waiting)])
         reach = min(self.recipe.planner.rollout_cap, self.memory.capacity)
         return max(waiting - reach + 1, int(ends[-1]) + 1 if ends.size else 0, 0)
 
     def _learn_rows(self, lane: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Plans rows that follow each other and moves a table, drawn for each, toward its return; errors and step sizes [count]."""
+        """Plans rows that follow each other and moves a table, drawn for each, toward it; errors and step sizes [count]."""
         recipe, (q, updates), memory, rows = self.recipe, self.learner, self.memory, self.memory.rows
         discount = np.where(rows.discount[lane, place] == 0, 0.0, self.gamma)  # in the precision of the tables
         q_next = recipe.bootstrap(q[:, rows.next_observation[lane, place, 0]])
@@ -163,6 +169,7 @@ class TabularAgent:
     def restore(self, learner: TabularLearner) -> None:
         """Takes over a saved learner."""
         self.learner = TabularLearner(*(np.array(table) for table in learner))
+        self._moves = int(self.learner.updates.sum())
 
     def snapshot(self) -> Snapshot:
         """All that decides its future beside the learner."""

@@ -90,7 +90,10 @@ GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     },
     "tabular": {
         "gem-tabular": ("GEM on tables: the paper's Algorithm 3", GEM_TABULAR),
-        "gem-tabular-no-tbp": ("no twin back-propagation: each table trusts its own choice", GEM_TABULAR.but(planner=Single(1000))),
+        "gem-tabular-no-tbp": (
+            "no twin back-propagation: a table trusts its own choice",
+            GEM_TABULAR.but(planner=Single(1000)),
+        ),
         "q-learning": ("Q-learning (Watkins, 1989)", Q_LEARNING),
         "double-q": ("double Q-learning (van Hasselt, 2010)", DOUBLE_Q),
         "nstep-q": ("Q-learning with 5-step returns", NSTEP_Q),
