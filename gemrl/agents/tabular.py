@@ -79,15 +79,16 @@ class TabularAgent:
 
     def observe(self, transition: Transition) -> None:
         """Remembers one step of every environment; where an episode ends, another table may act in the next one."""
-        memory, rows, lane = self.memory, self.memory.rows, np.flatnonzero(transition.stored)
-        at, ended = (lane, memory.head[lane]), (transition.terminated | transition.truncated)[lane]
+        memory, lane = self.memory, np.flatnonzero(transition.stored)
+        rows, head, size, waiting = memory.rows, memory.head, memory.size, memory.unplanned
+        at, ended = (lane, head[lane]), (transition.terminated | transition.truncated)[lane]
         rows.observation[at], rows.next_observation[at] = transition.observation[lane], transition.next_observation[lane]
         rows.action[at], rows.reward[at] = transition.action[lane], transition.reward[lane]
         rows.discount[at], rows.last[at] = np.where(transition.terminated[lane], 0.0, self.gamma), ended
         memory.planned[:, *at] = np.nan
-        memory.head[lane] = (memory.head[lane] + 1) % memory.capacity
-        memory.size[lane] = np.minimum(memory.size[lane] + 1, memory.capacity)
-        memory.unplanned[lane] = np.minimum(memory.unplanned[lane] + 1, memory.size[lane])
+        head[lane] = (head[lane] + 1) % memory.capacity
+        size[lane] = np.minimum(size[lane] + 1, memory.capacity)
+        waiting[lane] = np.minimum(waiting[lane] + 1, size[lane])
         for ending in lane[ended]:
             self._acting[ending] = self._draws.integers(self.recipe.tables)
 
