@@ -230,9 +230,9 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _algos(options: argparse.Namespace) -> int:
-    from gemrl.tables import algorithms_table, fields_table, show
+    from gemrl.tables import algorithms_table, fields_tables, show
 
-    show(fields_table() if options.fields else algorithms_table())
+    show(*(fields_tables() if options.fields else [algorithms_table()]))
     return DONE
 
 
