@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import gemrl
 from gemrl.arguments import count, share, whole
+from gemrl.env_args import add_env_args
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
@@ -90,6 +91,7 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
         allow_abbrev=False,
     )
     train.add_argument("env", metavar="ENV", help="a gymnasium id such as HalfCheetah-v5, or package.module:Env-v0")
+    add_env_args(train)
     train.add_argument(
         "--algo", default="gem", metavar="NAME", help="a recipe of `gemrl algos` (default: gem, of the kind that fits ENV)"
     )
@@ -109,14 +111,6 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
         "--eval-every", type=count, default=10_000, metavar="N", help="steps between evaluations (default: 10,000)"
     )
     train.add_argument("--eval-episodes", type=count, default=10, metavar="K", help="episodes of an evaluation (default: 10)")
-    train.add_argument(
-        "--env-args",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="NAME=VALUE",
-        help="arguments that the environment is made with, such as is_slippery=False",
-    )
     train.add_argument("--sticky", type=share, metavar="P", help="Atari: chance that an action repeats the last (default: 0)")
     train.add_argument("--n-envs", type=count, default=1, metavar="N", help="environments stepped together (default: 1)")
     train.add_argument(
@@ -218,9 +212,9 @@ def _evaluate(options: argparse.Namespace) -> int:
 
 
 def _algos(options: argparse.Namespace) -> int:
-    from gemrl.tables import algorithms_table, fields_table, show
+    from gemrl.tables import algorithms_table, fields_tables, show
 
-    show(fields_table() if options.fields else algorithms_table())
+    show(*(fields_tables() if options.fields else [algorithms_table()]))
     return DONE
 
 

@@ -84,7 +84,7 @@ class _Bar:
 
     def _waited(self, moment: Moment, since: float) -> None:
         seconds = monotonic() - since
-        if moment.compiling:
+        if moment.compiling and seconds >= 0.1:  # tables have nothing to compile
             self._progress.console.print(f"first round: {seconds:.1f} s, most of it compiling", highlight=False)
-        else:
+        elif moment.refreshing:
             self._refresh = seconds

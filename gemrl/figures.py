@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from gemrl.env_args import env_title
 from gemrl.runs import describe, read_evaluations
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
@@ -31,7 +32,8 @@ def learning_curve(folder: Path) -> Path | None:
     top.plot(step, mean, color=BLUE, marker="o", markersize=3)
     top.set_ylabel("return")
     episodes = run.get("eval_episodes", 10)
-    top.set_title(f"{run['algo']} on {run['env']}, seed {run['seed']}: {mean[-1]:,.1f} at {int(step[-1]):,} steps", fontsize=11)
+    title = f"{run['algo']} on {env_title(run)}, seed {run['seed']}: {mean[-1]:,.1f} at {int(step[-1]):,} steps"
+    top.set_title(title, fontsize=11, wrap=True)
     top.text(
         0.01, 0.98, f"mean ± std of {episodes} deterministic episodes", transform=top.transAxes, va="top", fontsize=8, color=GREY
     )

@@ -64,10 +64,11 @@ class Memory(eqx.Module):
     unplanned: Array  # [E], newest rows that were not planned yet
 
     @staticmethod
-    def empty(lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
-        """A memory of `capacity` rows per lane."""
+    def empty(lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
+        """A memory of `capacity` rows per lane: on the device, or on the host, of numpy arrays to be written to in place."""
         _check_room(lanes * capacity * row_bytes(layout, pairs))
-        return jax.tree.map(jnp.array, _empty(lanes, capacity, layout, pairs))
+        memory = _empty(lanes, capacity, layout, pairs)
+        return memory if host else jax.tree.map(jnp.array, memory)
 
     @property
     def capacity(self) -> int:
@@ -86,7 +87,7 @@ class Memory(eqx.Module):
         return Snapshot({"filled": filled}, arrays | counts | _images(self))
 
     @staticmethod
-    def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
+    def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
         """The memory of this shape whose snapshot was taken."""
         _check_room(lanes * capacity * row_bytes(layout, pairs))
         filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
@@ -98,7 +99,7 @@ class Memory(eqx.Module):
             if name in counts and not ((array >= 0) & (array <= capacity)).all():
                 raise ModelFileError(f"array {name} counts beyond a memory of {capacity} rows")
             wanted[name][...] = array
-        return jax.tree.map(jnp.array, memory)
+        return memory if host else jax.tree.map(jnp.array, memory)
 
     def __len__(self) -> int:
         """Rows filled, over all lanes."""

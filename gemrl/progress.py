@@ -10,7 +10,7 @@ import numpy as np
 
 from gemrl.environments import Episode
 from gemrl.evaluation import Evaluation
-from gemrl.recipes import AnyRecipe
+from gemrl.recipes import AnyRecipe, TabularRecipe
 from gemrl.training import Moment
 
 PROGRESS_COLUMNS = (
@@ -77,9 +77,10 @@ class Progress:
             "time/episodes": self.episodes,
             "time/time_elapsed": round(elapsed, 3),
             "time/fps": round(step / max(elapsed, 1e-9), 1),
-            "train/n_updates": self._rounds * self._recipe.gradient_steps,
-            "train/learning_rate": self._recipe.learning_rate,
         }
+        if not isinstance(self._recipe, TabularRecipe):  # tables tell of their updates and step sizes with their losses
+            line["train/n_updates"] = self._rounds * self._recipe.gradient_steps
+            line["train/learning_rate"] = self._recipe.learning_rate
         if self._finished:
             line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
             line["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))

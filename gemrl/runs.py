@@ -14,7 +14,6 @@ from typing import IO, TYPE_CHECKING, Any
 import numpy as np
 
 import gemrl
-from gemrl.environments import Named
 from gemrl.errors import ModelFileError, RunFolderError, unknown
 from gemrl.files import write_bytes, write_json
 from gemrl.progress import PROGRESS_COLUMNS, Progress
@@ -78,15 +77,19 @@ def describe(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return description
 
 
-def place(description: Mapping[str, Any]) -> Named:
-    """The environment that a run.json speaks of."""
-    args = description.get("env_args", {})
-    if not isinstance(args, dict):
-        raise RunFolderError("run.json is damaged: its env_args are no table")
-    return Named(description["env"], args)
-
-
-CHOICES = ("algo", "env", "seed", "steps", "eval_every", "eval_episodes", "n_envs", "checkpoint_every", "tensorboard", "device")
+CHOICES = (
+    "algo",
+    "env",
+    "env_args",
+    "seed",
+    "steps",
+    "eval_every",
+    "eval_episodes",
+    "n_envs",
+    "checkpoint_every",
+    "tensorboard",
+    "device",
+)
 """Options of `gemrl train` that a run keeps."""
 
 

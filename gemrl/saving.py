@@ -49,7 +49,7 @@ class ModelFiles:
 
     def check_size(self, recipe: AnyRecipe, layout: Layout) -> None:
         """Raises, before any network is made, if the recipe's networks are larger than the file that should hold them."""
-        least = 4 * recipe.least_parameters(layout.size)
+        least = 4 * recipe.least_parameters(layout)
         if self.learner.exists() and self.learner.stat().st_size < least:
             raise ModelFileError(f"{self.learner} does not fit its recipe: it is too small")
 
@@ -80,6 +80,8 @@ def _plain(leaf: Any) -> np.ndarray:
 
 
 def _like(leaf: Any, array: np.ndarray) -> Any:
+    if isinstance(leaf, np.ndarray):  # JAX would halve the precision of tables
+        return np.array(array)
     return jax.random.wrap_key_data(jax.numpy.array(array)) if _is_key(leaf) else jax.numpy.array(array)
 
 

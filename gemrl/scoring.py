@@ -6,12 +6,14 @@ import argparse
 
 from gemrl import runs
 from gemrl.cli import DONE
+from gemrl.env_args import env_title
+from gemrl.env_args import place as environment_of
 
 
 def evaluate_run(options: argparse.Namespace) -> int:
     """Scores a run's model, films it or shows it."""
     run = runs.describe(options.run)
-    place = runs.place(run)
+    place = environment_of(run)
     if options.video or options.render:
         from gemrl.video import check_film, check_mode, check_screen
 
@@ -36,6 +38,6 @@ def evaluate_run(options: argparse.Namespace) -> int:
     evaluator = Evaluator(place, episodes=options.episodes, seed=run["seed"])
     result = evaluator(model.agent)
     evaluator.close()
-    print(f"{run['algo']} on {run['env']}, seed {run['seed']}, {options.episodes} episodes")
+    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {options.episodes} episodes")
     print(evaluation_line(model.num_timesteps, result))
     return DONE

@@ -14,11 +14,10 @@ from rich.console import Console
 
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
-from gemrl.environments import Named
+from gemrl.env_args import env_args, env_folder, env_title, parse_env_args, place
 from gemrl.errors import BadValue, GemrlError, MissingExtra, RunBroken, RunFolderError
-from gemrl.literals import parse_literal, split_setting
 from gemrl.locking import alone
-from gemrl.recipes import AnyRecipe, Recipe, recipe, suited
+from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.spaces import Spaces
 from gemrl.threads import thread_count
 from gemrl.watchdog import Interrupts, end_now, limit_answers
@@ -32,18 +31,17 @@ if TYPE_CHECKING:
 
 def train_run(options: argparse.Namespace) -> int:
     """Trains in a new run's folder and says what came of it."""
-    place = Named(options.env, _arguments(options))
-    env = place()
+    options.env_args = _arguments(options)
+    env = place(vars(options))()
     layout = Spaces.of(env).layout
     env.close()
     options.algo = suited(options.algo, layout)
     chosen = chosen_recipe(options.algo, options.env, layout, options.settings)
-    folder = options.run or Path("runs", options.algo, options.env.replace("/", "-").replace(":", "-"), str(options.seed))
+    folder = options.run or Path("runs", options.algo, env_folder(vars(options)), str(options.seed))
     runs.check_free(folder)
     if options.tensorboard:
         _writer()
     description = {name: getattr(options, name) for name in runs.CHOICES} | {
-        "env_args": place.args,
         "recipe": chosen.as_dict(),
         "threads": thread_count(),
         "xla_flags": os.environ.get("XLA_FLAGS", ""),
@@ -56,12 +54,12 @@ def train_run(options: argparse.Namespace) -> int:
 
 def _arguments(options: argparse.Namespace) -> dict[str, Any]:
     """What the environment is made with, beside its name."""
-    given = {name: parse_literal(text) for name, text in (split_setting(one, "--env-args") for one in options.env_args)}
-    if not options.env.startswith("ALE/"):
-        if options.sticky is not None:
-            raise BadValue(f"--sticky is for Atari games (ALE/...), not for {options.env}")
-        return given
-    return {"repeat_action_probability": options.sticky or 0.0} | given
+    given = parse_env_args(options.env_args)
+    if options.env.startswith("ALE/"):
+        return {"repeat_action_probability": options.sticky or 0.0} | given
+    if options.sticky is not None:
+        raise BadValue(f"--sticky is for Atari games (ALE/...), not for {options.env}")
+    return given
 
 
 def resume_run(options: argparse.Namespace) -> int:
@@ -69,7 +67,7 @@ def resume_run(options: argparse.Namespace) -> int:
     folder = options.run
     description = runs.describe(folder)
     runs.check_resumable(folder, description, other_versions=options.other_versions)
-    runs.place(description)().close()
+    place(description)().close()
     with alone(folder):
         if options.steps:
             if options.steps < description["steps"]:
@@ -113,16 +111,16 @@ class _Session:
 
     def _first_line(self, chosen: AnyRecipe) -> str:
         run = self._run
-        depth = f", depth {chosen.planner.rollout_cap}" if isinstance(chosen, Recipe) else ""
+        cap = chosen.settable().get("depth")
+        depth = f", depth {cap}" if cap else ""
         envs = f" x {run['n_envs']}" if run["n_envs"] > 1 else ""
-        arguments = "".join(f", {name}={value}" for name, value in runs.place(run).args.items())
-        return f"{run['algo']} on {run['env']}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}{arguments}"
+        return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
 
     def _new_model(self) -> Model:
         from gemrl.models import MODELS
         from gemrl.vector import made
 
-        run, env = self._run, made(runs.place(self._run), self._run["n_envs"])
+        run, env = self._run, made(place(self._run), self._run["n_envs"])
         return MODELS[run["algo"]].from_recipe(self._recipe(), env, seed=run["seed"], device=run["device"])
 
     def _recipe(self) -> AnyRecipe:
@@ -130,11 +128,13 @@ class _Session:
 
     def _load(self, found: Checkpoint) -> Model:
         """The model of a checkpoint, if it is this run's."""
-        model = runs.load(found.model, runs.place(self._run), device=self._run["device"])
+        model = runs.load(found.model, place(self._run), device=self._run["device"])
         if (model.algo, model.recipe, model.seed) != (self._run["algo"], self._recipe(), self._run["seed"]):
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: recipe or seed differ from run.json")
         if found.facts.get("env") != self._run["env"]:
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {found.facts.get('env')}")
+        if env_args(found.facts) != env_args(self._run):
+            raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {env_title(found.facts)}")
         return model
 
     def _train(self, model: Model, found: Checkpoint | None, interrupts: Interrupts) -> bool:
@@ -146,7 +146,7 @@ class _Session:
         run = self._run
         recorder = runs.Recorder(self._folder, model.recipe)
         observation = self._go_on(model, recorder, found)
-        schedule = scheduled(runs.place(run), run["eval_every"], run["eval_episodes"], run["seed"])
+        schedule = scheduled(place(run), run["eval_every"], run["eval_episodes"], run["seed"])
         board = tensorboard(self._folder / "tensorboard", model.num_timesteps) if run["tensorboard"] else None
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)
@@ -185,7 +185,8 @@ class _Session:
     def _write(self, model: Model, recorder: runs.Recorder) -> None:
         from gemrl import checkpoint
 
-        checkpoint.write(self._folder, model, {"env": self._run["env"], "recorder": recorder.facts()}, recorder.texts())
+        facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts()}
+        checkpoint.write(self._folder, model, facts, recorder.texts())
 
     @contextmanager
     def _told_of_disk(self) -> Iterator[None]:

@@ -9,10 +9,11 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gemrl.recipes import GEM, GROUPS, LADDER, TD3, AnyRecipe, SoftRecipe, difference
+from gemrl.recipes import GEM, GEM_TABULAR, GROUPS, LADDER, RECIPES, TD3, AnyRecipe, SoftRecipe, difference
 
 PARENTS: dict[str, tuple[str, AnyRecipe]] = {
     **dict.fromkeys(("ddpg", "td3-sil", "td3-nstep", "optimality-tightening"), ("td3", TD3)),
+    **{name: ("gem-tabular", GEM_TABULAR) for name in GROUPS["tabular"] if name != "gem-tabular"},
     **{f"ladder-{rung}": (f"ladder-{rung - 1}", LADDER[rung - 1]) for rung in range(1, len(LADDER))},
 }
 """What a recipe is best compared with, where that is not gem."""
@@ -29,6 +30,13 @@ INNER = {
     "reach": "of Tightening: steps ahead and behind",
 }
 
+INNER_TABULAR = {
+    "depth": "the rollout cap of the planner (the paper's d)",
+    "first": "of StepSize: the first step size",
+    "scale": "of StepSize: updates of a pair after which its steps begin to shrink",
+    "power": "of StepSize: steps shrink like n^-power; 0 keeps them",
+}
+
 
 def algorithms_table() -> Table:
     """Each recipe with what it differs in from the one it is best compared with."""
@@ -43,23 +51,32 @@ def algorithms_table() -> Table:
                 changes = {"family": changes["family"]}
             told = "\n".join(f"{field} = {_short(new)}" for field, (_, new) in changes.items())
             table.add_row(f"  {name}", summary, parent if told else "", told)
-    table.caption = "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer, and 5 elsewhere"
+    table.caption = "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer and for tables, and 5 elsewhere"
     return table
 
 
-def fields_table() -> Table:
-    """Every field that --set and Python keywords reach, with its value in gem, td3 and sac."""
-    table = Table("field", "gem", "td3", "sac", "what it is", box=box.SIMPLE_HEAD)
-    sac = SoftRecipe()
-    fields = {field.name: field for field in dataclasses.fields(GEM)}
-    fields |= {field.name: field for field in dataclasses.fields(sac) if field.name not in fields}
+def fields_tables() -> list[Table]:
+    """Every field that --set and Python keywords reach, with its value in some recipes: for networks, and for tables."""
+    tabular = ("gem-tabular", "q-learning")
+    return [
+        _fields_table({"gem": GEM, "td3": TD3, "sac": SoftRecipe()}, INNER),
+        _fields_table({name: RECIPES[name] for name in tabular}, INNER_TABULAR),
+    ]
+
+
+def _fields_table(recipes: dict[str, AnyRecipe], inner: dict[str, str]) -> Table:
+    table = Table("field", *recipes, "what it is", box=box.SIMPLE_HEAD)
+    fields: dict[str, dataclasses.Field[Any]] = {}
+    for recipe in recipes.values():
+        for field in dataclasses.fields(recipe):
+            fields.setdefault(field.name, field)
     for name, field in fields.items():
         kinds = [kind.__name__ for kind in field.metadata.get("kinds", ()) if kind not in (bool, tuple)]
         choices = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
-        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac)), field.metadata["doc"] + choices)
+        table.add_row(name, *(_value(recipe, name) for recipe in recipes.values()), field.metadata["doc"] + choices)
     table.add_section()
-    for name, doc in INNER.items():
-        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac)), doc)
+    for name, doc in inner.items():
+        table.add_row(name, *(_value(recipe, name) for recipe in recipes.values()), doc)
     return table
 
 
@@ -71,9 +88,10 @@ def _short(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def show(table: Table) -> None:
-    """Prints a table, at full width where the output is no terminal."""
+def show(*tables: Table) -> None:
+    """Prints tables, at full width where the output is no terminal."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)
-    console.print(table, highlight=False)
+    for table in tables:
+        console.print(table, highlight=False)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from gemrl.errors import check_number
 from gemrl.mdps import MDP
 from gemrl.planning import NStep, Planner, Twin
 
@@ -26,6 +27,11 @@ class StepSize:
     first: float = 1.0
     scale: float = 100.0
     power: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_number("first", self.first, 0, 1)
+        check_number("scale", self.scale, 1e-6)
+        check_number("power", self.power, 0, 1)
 
     def __call__(self, n: Array) -> Array:
         """Step sizes for counts of earlier updates, of any shape."""
@@ -117,6 +123,16 @@ def plan(mdp: MDP, q: Array, episode: Episode, algorithm: Tabular) -> Array:
     return returns
 
 
+def move(q: Array, updates: Array, pairs: Iterable[Any], targets: Iterable[Any], step_size: StepSize) -> None:
+    """Moves flat tables q [K * ...] toward targets, in place, one step of time after the other, since a pair may come again.
+
+    A step of time is one pair, or an array of different ones; `updates` counts how often each was moved.
+    """
+    for pair, target in zip(pairs, targets, strict=True):
+        q[pair] += step_size(updates[pair]) * (target - q[pair])
+        updates[pair] += 1
+
+
 class Tables:
     """The tables Q(1), ..., Q(K) of one algorithm in M MDPs, from arbitrary beginnings."""
 
@@ -144,11 +160,9 @@ class Tables:
         count, states, actions = self._mdp.size
         pair = ((table * count + np.arange(count)) * states + episode.state) * actions + episode.action
         target = np.take_along_axis(returns, table[None], 0)[0]
-        q, updates = self.q.reshape(-1), self._updates.reshape(-1)
-        for t in range(len(pair)):
-            here = pair[t][episode.played[t]]  # at most one pair of each MDP
-            q[here] += self._algorithm.step_size(updates[here]) * (target[t][episode.played[t]] - q[here])
-            updates[here] += 1
+        played = range(len(pair)), episode.played
+        pairs, targets = ([column[t][now] for t, now in zip(*played, strict=True)] for column in (pair, target))
+        move(self.q.reshape(-1), self._updates.reshape(-1), pairs, targets, self._algorithm.step_size)
 
 
 def learn(mdp: MDP, algorithm: Tabular, episodes: Iterable[int], rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:

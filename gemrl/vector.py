@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gemrl.environments import Episode, Named, Step, Transition, checked_batch
+from gemrl.environments import Episode, Named, Step, Transition, checked, checked_batch
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.seeding import derived_seed
 from gemrl.snapshot import Snapshot
@@ -134,7 +134,7 @@ class VectorTask(_Unrepeatable):
         if self._mode == AutoresetMode.SAME_STEP and done.any():
             reached = after.copy()
             for lane in np.flatnonzero(done):
-                reached[lane] = checked_batch(self.spaces, infos["final_obs"][lane][None], where)[0]
+                reached[lane] = checked(self.spaces, infos["final_obs"][lane], where)
         if not np.isfinite(reward[stored]).all():
             raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
         done &= stored
@@ -174,7 +174,7 @@ class VecEnvTask(_Unrepeatable):
             raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
         reached, truncated = after.copy(), np.zeros(self.lanes, bool)
         for lane in np.flatnonzero(done):
-            reached[lane] = checked_batch(self.spaces, infos[lane]["terminal_observation"][None], where)[0]
+            reached[lane] = checked(self.spaces, infos[lane]["terminal_observation"], where)
             truncated[lane] = infos[lane].get("TimeLimit.truncated", False)
         stored = np.ones(self.lanes, bool)
         transition = Transition(observation, action, reward, done & ~truncated, truncated, reached, stored)

@@ -17,7 +17,7 @@ import pytest
 import gemrl
 from gemrl.cli import main
 from gemrl.errors import RunFolderError
-from gemrl.recipes import RECIPES, Recipe
+from gemrl.recipes import RECIPES, Recipe, TabularRecipe
 from gemrl.runs import describe, read_evaluations
 
 SMALL_WORDS = ["--eval-every", "100", "--eval-episodes", "2", "--set", "net_arch=(16, 16)", "learning_starts=100"]
@@ -78,6 +78,24 @@ def test_evaluate_scores_a_run(run: Path, capsys: pytest.CaptureFixture[str]) ->
     assert gemrl.load(run).num_timesteps == 250
 
 
+def test_arguments_of_an_environment_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["is_slippery=False", "desc=('SFF', 'FHF', 'FFG')", "max_episode_steps=7"]
+    assert main(["train", "FrozenLake-v1", "--steps", "1500", "--env-args", *words, "--set", "exploration_steps=700"]) == 0
+    (folder,) = (tmp_path / "runs/gem-tabular").iterdir()
+    assert folder.name.startswith("FrozenLake-v1,is_slippery=False,desc=")
+    run = describe(folder / "0")
+    assert run["env_args"] == {"is_slippery": False, "desc": ["SFF", "FHF", "FFG"], "max_episode_steps": 7}
+    assert gemrl.load(folder / "0").observation_space.n == 9  # type: ignore[union-attr]
+    capsys.readouterr()
+    assert main(["evaluate", str(folder / "0"), "--episodes", "3"]) == 0
+    shown = capsys.readouterr().out
+    assert "gem-tabular on FrozenLake-v1 (is_slippery=False, " in shown
+    assert "return        1.0 ± 0.0  length 4" in shown
+
+
 def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
     assert main(["train", "Pendulum-v1", "--steps", "20", "--seed", "7", "--algo", "gem-paper", *SMALL_WORDS]) == 0
@@ -102,6 +120,13 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
         (["train", "Pendulum-v1", "--device", "tpu"], "--device"),
         (["train"], "ENV"),
         (["train", "CartPole-v1", "--algo", "td3"], "td3 needs continuous actions"),
+        (["train", "FrozenLake-v1", "--env-args", "slippery"], "--env-args takes KEY=VALUE, not 'slippery'"),
+        (["train", "FrozenLake-v1", "--env-args", "map_name=8x8"], "a text has quotes: \"map_name='...'\""),
+        (["train", "FrozenLake-v1", "--env-args", "x=__import__('os')"], "is not a Python literal"),
+        (["train", "FrozenLake-v1", "--env-args", "x={1, 2}"], "is more than JSON can hold"),
+        (["train", "FrozenLake-v1", "--env-args", "render_mode='human'"], "--env-args cannot set render_mode"),
+        (["train", "FrozenLake-v1", "--env-args", "slipery=True"], "cannot make FrozenLake-v1: "),
+        (["train", "Pendulum-v1", "--algo", "q-learning"], "q-learning needs discrete observations and actions"),
         (["train", "no.such.module:Env-v0"], "cannot import 'no.such.module'"),
         (["evaluate", "no/such/run"], "not a run's folder"),
         (["evaluate"], "RUN"),
@@ -173,7 +198,7 @@ def test_algos(capsys: pytest.CaptureFixture[str]) -> None:
     assert "targets = Planned(planner=TwinReleased(depth=5))" in shown
     assert main(["algos", "--fields"]) == 0
     shown = capsys.readouterr().out
-    assert all(name in shown for name in Recipe().settable())
+    assert all(name in shown for name in {**Recipe().settable(), **TabularRecipe().settable()})
 
 
 @pytest.mark.parametrize(

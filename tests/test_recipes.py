@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
+from gemrl import tabular
 from gemrl.cli import chosen_recipe
 from gemrl.errors import BadValue, UnknownName
 from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
-from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, difference, recipe
+from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, TabularRecipe, difference, recipe
 from gemrl.recipes.continuous import preset_depth
 from gemrl.spaces import Layout
 from gemrl.targets import Fresh, Planned, SelfImitation, Tightening
@@ -32,7 +33,7 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
         "actor_objective",
         "separate_batches",
     }
-    assert RECIPES["gem-paper"].learning_rate == 1e-3
+    assert RECIPES["gem-paper"].settable()["learning_rate"] == 1e-3
     assert difference(GEM, RECIPES["gem-released"]).keys() == {
         "batch_size",
         "tau",
@@ -46,6 +47,21 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
 def test_every_ablation_is_one_field_away_from_gem() -> None:
     for name, (_, ablation) in GROUPS["ablations"].items():
         assert len(difference(GEM, ablation)) == 1, name
+
+
+def test_the_tabular_recipes_learn_by_the_rules_that_the_theory_checks() -> None:
+    for name, rule in {"gem-tabular": tabular.GEM, "q-learning": tabular.Q_LEARNING, "double-q": tabular.DOUBLE_Q}.items():
+        chosen = RECIPES[name].settable()
+        assert (chosen["planner"], chosen["tables"], chosen["bootstrap"]) == (rule.planner, rule.tables, rule.bootstrap)
+    gem = RECIPES["gem-tabular"]
+    apart = {name: set(difference(gem, chosen)) for name, (_, chosen) in GROUPS["tabular"].items() if name != "gem-tabular"}
+    assert apart == {
+        "gem-tabular-no-tbp": {"planner"},
+        "q-learning": {"planner", "tables"},
+        "double-q": {"planner", "bootstrap"},
+        "nstep-q": {"planner", "tables"},
+    }
+    assert set(difference(RECIPES["q-learning"], RECIPES["nstep-q"])) == {"planner"}
 
 
 def test_every_rung_is_one_field_away_from_the_one_below() -> None:
@@ -77,6 +93,7 @@ def test_the_baselines_are_as_published() -> None:
 
 def test_across_families_the_family_is_named_first() -> None:
     assert next(iter(difference(GEM, SoftRecipe()))) == "family"
+    assert next(iter(difference(GEM, TabularRecipe()))) == "family"
     assert difference(SoftRecipe(), SoftRecipe()) == {}
 
 
@@ -128,7 +145,7 @@ def test_settings_from_the_command_line() -> None:
     # what only holds together is set together
     assert chosen_recipe("gem", "Ant-v5", VECTOR, ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
     assert chosen_recipe("gem", "Ant-v5", VECTOR, ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
-    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).learning_rate == 1e-3
+    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).settable()["learning_rate"] == 1e-3
 
 
 @pytest.mark.parametrize(

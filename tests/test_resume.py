@@ -65,6 +65,28 @@ def test_two_sittings_are_as_good_as_one(tmp_path: Path, algo: str, words: list[
     assert set(differences(tmp_path / "one", tmp_path / "two")) == {"evaluations.csv", "checkpoint evaluations.csv"}
 
 
+@pytest.mark.parametrize(
+    ("algo", "words", "fields"),
+    [
+        ("gem", [], ["replays=2", "learning_starts=50"]),
+        ("gem-tabular", ["--n-envs", "3"], ["depth=20"]),
+        ("nstep-q", [], ["exploration_steps=200"]),
+    ],
+)
+def test_tables_go_on_to_the_same_bytes(tmp_path: Path, algo: str, words: list[str], fields: list[str]) -> None:
+    """The same for tables, on a lake whose arguments are kept; a checkpoint of another lake is refused."""
+    common = ["train", "FrozenLake-v1", "--algo", algo, *words, *EVALUATIONS, "--env-args", "is_slippery=False"]
+    common += ["--set", "buffer_size=150", *fields]
+    assert main([*common, "--steps", "500", "--run", str(tmp_path / "one")]) == 0
+    assert main([*common, "--steps", "370", "--run", str(tmp_path / "two")]) == 0
+    assert main(["resume", str(tmp_path / "two"), "--steps", "500"]) == 0
+    assert set(differences(tmp_path / "one", tmp_path / "two")) == {"evaluations.csv", "checkpoint evaluations.csv"}
+    description = json.loads((tmp_path / "two" / "run.json").read_text())
+    assert description["env_args"] == {"is_slippery": False}
+    (tmp_path / "two" / "run.json").write_text(json.dumps(description | {"env_args": {}}))
+    assert main(["resume", str(tmp_path / "two"), "--steps", "600"]) == 2
+
+
 def progress_steps(folder: Path) -> list[int]:
     lines = (folder / "progress.csv").read_text().splitlines()[1:]
     return [int(line.split(",")[0]) for line in lines]

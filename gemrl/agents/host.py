@@ -12,7 +12,7 @@ from gemrl.environments import Transition
 from gemrl.memory import Memory, Rows, cut
 from gemrl.normalization import normalized
 from gemrl.planning import Array
-from gemrl.recipes import AnyRecipe
+from gemrl.recipes import NetworkRecipe
 from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
 from gemrl.spaces import Layout
@@ -47,14 +47,14 @@ class OffPolicyAgent:
     def __init__(
         self,
         family: Family,
-        recipe: AnyRecipe,
+        recipe: NetworkRecipe,
         layout: Layout,
         *,
         lanes: int = 1,
         seed: int = 0,
         device: jax.Device | None = None,
     ) -> None:
-        self.recipe: AnyRecipe = recipe
+        self.recipe = recipe
         self._family, self._device = family, device
         self._layout, self.lanes = layout, lanes
         capacity = max(1, recipe.buffer_size // lanes)

@@ -6,7 +6,8 @@ from typing import Any
 
 from gemrl.agents import LearningAgent, continuous, discrete, soft
 from gemrl.agents.host import OffPolicyAgent
-from gemrl.recipes import AnyRecipe, DiscreteRecipe, Recipe, SoftRecipe
+from gemrl.agents.tabular import TabularAgent
+from gemrl.recipes import AnyRecipe, DiscreteRecipe, Recipe, SoftRecipe, TabularRecipe
 from gemrl.spaces import Layout
 
 FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY, DiscreteRecipe: discrete.FAMILY}
@@ -14,4 +15,6 @@ FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY, DiscreteRecipe: 
 
 def make_agent(recipe: AnyRecipe, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
     """A new agent for steps of that layout."""
+    if isinstance(recipe, TabularRecipe):
+        return TabularAgent(recipe, layout, lanes=lanes, seed=seed)
     return OffPolicyAgent(FAMILIES[type(recipe)], recipe, layout, lanes=lanes, seed=seed, device=device)

@@ -10,6 +10,7 @@ from gemrl.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
 from gemrl.recipes.discrete import CLIPPED, DDQN, DQN, DUELING, GEM_DISCRETE, RELEASED, DiscreteRecipe
 from gemrl.recipes.soft import SoftRecipe
+from gemrl.recipes.tabular import DOUBLE_Q, GEM_TABULAR, NSTEP_Q, Q_LEARNING, TabularRecipe
 from gemrl.targets import Fresh, SelfImitation, Tightening
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = [
     "DDPG",
     "GEM",
+    "GEM_TABULAR",
     "GROUPS",
     "LADDER",
     "RECIPES",
@@ -25,14 +27,18 @@ __all__ = [
     "TD3",
     "AnyRecipe",
     "DiscreteRecipe",
+    "NetworkRecipe",
     "Recipe",
     "SoftRecipe",
+    "TabularRecipe",
     "difference",
     "recipe",
     "suited",
 ]
 
-AnyRecipe = Recipe | SoftRecipe | DiscreteRecipe
+NetworkRecipe = Recipe | SoftRecipe | DiscreteRecipe
+"""Of agents that learn networks from their memory, in rounds."""
+AnyRecipe = NetworkRecipe | TabularRecipe
 
 GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     "GEM": {
@@ -99,6 +105,16 @@ GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
                 strict=True,
             )
         )
+    },
+    "tabular": {
+        "gem-tabular": ("GEM on tables: the paper's Algorithm 3", GEM_TABULAR),
+        "gem-tabular-no-tbp": (
+            "no twin back-propagation: a table trusts its own choice",
+            GEM_TABULAR.but(planner=Single(1000)),
+        ),
+        "q-learning": ("Q-learning (Watkins, 1989)", Q_LEARNING),
+        "double-q": ("double Q-learning (van Hasselt, 2010)", DOUBLE_Q),
+        "nstep-q": ("Q-learning with 5-step returns", NSTEP_Q),
     },
 }
 """Every named algorithm with a line on it, as `gemrl algos` shows them."""

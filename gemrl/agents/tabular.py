@@ -1,0 +1,198 @@
+"""GEM on tables, the paper's Algorithm 3, and Q-learning and its relatives, in any environment of numbered states and actions.
+
+A row is learnt as soon as no later row can change its return: when its episode ends, or when as many rows follow as its planner
+looks at. So GEM learns an episode when it ends, in time order, from returns that are planned once, by the tables as they were
+at its end; Q-learning learns after every step; and an episode that never ends is learnt too. Nothing here needs JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from gemrl.environments import Transition
+from gemrl.errors import BadValue
+from gemrl.memory import Memory
+from gemrl.recipes import TabularRecipe
+from gemrl.seeding import stream
+from gemrl.snapshot import Snapshot, fit
+from gemrl.spaces import Layout
+from gemrl.tabular import move
+
+
+class TabularLearner(NamedTuple):
+    """All that learning changes. Each [K, S, A]."""
+
+    q: np.ndarray
+    updates: np.ndarray
+    """How often each pair of each table was moved."""
+
+
+class TabularAgent:
+    """K tables of values, epsilon-greedy on one of them, which is drawn for each episode of each lane."""
+
+    def __init__(self, recipe: TabularRecipe, layout: Layout, *, lanes: int = 1, seed: int = 0) -> None:
+        self.recipe, self.lanes, self._layout = recipe, lanes, layout
+        shape = recipe.tables, layout.states, layout.choices
+        self.learner = TabularLearner(np.full(shape, float(recipe.initial_value)), np.zeros(shape, np.int64))
+        self._memory_shape = lanes, max(1, recipe.buffer_size // lanes), layout, recipe.tables
+        self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
+        self._noise, self._draws = stream(seed, "exploration"), stream(seed, "tables")
+        self._acting = self._draws.integers(recipe.tables, size=lanes)
+        self._moves = 0
+
+    @property
+    def gamma(self) -> float:
+        """The discount factor of its returns."""
+        return self.recipe.gamma
+
+    @property
+    def memory(self) -> Memory:
+        """The episodic memory, on the host. Rows that were not learnt yet are the unplanned ones."""
+        if self._ring is None:
+            self._ring = Memory.empty(*self._memory_shape, host=True)
+        return self._ring
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        """The best actions by the mean of the tables. [B, 1] -> [B, 1]."""
+        best = self.learner.q[:, self._states(observation)].mean(0).argmax(-1)
+        return best[:, None].astype(self._layout.action_dtype)
+
+    def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The best actions: exploration belongs to training alone. [B, 1] -> [B, 1]."""
+        return self.act(observation)
+
+    def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
+        """Epsilon-greedy actions; ties are broken by chance, since all actions of a new state are alike. [E, 1] -> [E, 1]."""
+        values = self.learner.q[self._acting, self._states(observation)]
+        ties = self._noise.random(values.shape)
+        best = np.where(values == values.max(-1, keepdims=True), ties, -1.0).argmax(-1)[:, None]
+        random = self._layout.random_actions(len(observation), self._noise)
+        explores = self._noise.random(random.shape) < epsilon(self.recipe, step)
+        return np.where(explores, random, best).astype(self._layout.action_dtype)
+
+    def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """The mean of the tables' Q(s, a). [B, 1], [B, 1] -> [B]."""
+        return self.learner.q[:, self._states(observation), action[:, 0]].mean(0)
+
+    def observe(self, transition: Transition) -> None:
+        """Remembers one step of every environment; where an episode ends, another table may act in the next one."""
+        memory, lane = self.memory, np.flatnonzero(transition.stored)
+        rows, head, size, waiting = memory.rows, memory.head, memory.size, memory.unplanned
+        at, ended = (lane, head[lane]), (transition.terminated | transition.truncated)[lane]
+        rows.observation[at], rows.next_observation[at] = transition.observation[lane], transition.next_observation[lane]
+        rows.action[at], rows.reward[at] = transition.action[lane], transition.reward[lane]
+        rows.discount[at], rows.last[at] = np.where(transition.terminated[lane], 0.0, self.gamma), ended
+        memory.planned[:, *at] = np.nan
+        head[lane] = (head[lane] + 1) % memory.capacity
+        size[lane] = np.minimum(size[lane] + 1, memory.capacity)
+        waiting[lane] = np.minimum(waiting[lane] + 1, size[lane])
+        for ending in lane[ended]:
+            self._acting[ending] = self._draws.integers(self.recipe.tables)
+
+    def abandon(self) -> None:
+        """Ends the running trajectories in memory: their environments are about to be reset."""
+        for lane in map(int, np.flatnonzero(self.memory.size)):
+            self.memory.rows.last[lane, self._newest(lane, 1)] = True
+
+    def rounds_due(self, before: int, step: int) -> int:
+        """One, if there is a row to learn."""
+        return int(step > self.recipe.learning_starts and any(self._due(lane) for lane in range(self.lanes)))
+
+    def refreshes(self, step: int) -> bool:
+        """Never: what there is to learn is a few rows."""
+        return False
+
+    def learn(self, step: int) -> dict[str, float]:
+        """Learns all rows whose returns are known, lane by lane; where an episode ended, older ones again."""
+        errors, sizes = [], []
+        for lane, place, count in self._lessons():
+            error, size = self._learn_rows(lane, place, count)
+            errors.append(error)
+            sizes.append(size)
+        error, size = np.concatenate(errors), np.concatenate(sizes)
+        self._moves += len(error)
+        told = {"critic_loss": (error**2).mean(), "learning_rate": size.mean(), "n_updates": self._moves}
+        return {name: float(value) for name, value in told.items()}
+
+    def _lessons(self) -> Iterator[tuple[int, np.ndarray, int]]:
+        """A lane, positions of its rows in time order, and how many of them, from the first, are to be learnt."""
+        for lane in range(self.lanes):
+            place, count = self._newest(lane, self.memory.unplanned[lane]), self._due(lane)
+            if count:
+                ended = self.memory.rows.last[lane, place].any()
+                self.memory.unplanned[lane] -= count
+                yield lane, place, count
+                for _ in range(self.recipe.replays if ended else 0):
+                    yield self._remembered()
+
+    def _remembered(self) -> tuple[int, np.ndarray, int]:
+        """An episode of the memory, each as likely as another of its lane; there is one."""
+        ends = [
+            np.flatnonzero(self.memory.rows.last[lane, self._newest(lane, size)]) for lane, size in enumerate(self.memory.size)
+        ]
+        lane = int(self._draws.choice([lane for lane, found in enumerate(ends) if found.size]))
+        number = int(self._draws.integers(len(ends[lane])))
+        begin, end = ends[lane][number - 1] + 1 if number else 0, ends[lane][number] + 1
+        return lane, self._newest(lane, self.memory.size[lane])[begin:end], int(end - begin)
+
+    def _newest(self, lane: int, count: int) -> np.ndarray:
+        """Positions of the newest rows of a lane, oldest first [count]."""
+        return (self.memory.head[lane] - count + np.arange(count)) % self.memory.capacity
+
+    def _due(self, lane: int) -> int:
+        """How many rows of a lane, from the oldest that was not learnt, have a return that no later row can change."""
+        waiting = int(self.memory.unplanned[lane])
+        if waiting and self.recipe.planner.rollout_cap == 1:
+            return waiting
+        ends = np.flatnonzero(self.memory.rows.last[lane, self._newest(lane, waiting)])
+        reach = min(self.recipe.planner.rollout_cap, self.memory.capacity)
+        return max(waiting - reach + 1, int(ends[-1]) + 1 if ends.size else 0, 0)
+
+    def _learn_rows(self, lane: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Plans rows that follow each other and moves a table, drawn for each, toward it; errors and step sizes [count]."""
+        recipe, (q, updates), memory, rows = self.recipe, self.learner, self.memory, self.memory.rows
+        discount = np.where(rows.discount[lane, place] == 0, 0.0, self.gamma)  # in the precision of the tables
+        q_next = recipe.bootstrap(q[:, rows.next_observation[lane, place, 0]])
+        returns = recipe.planner(rows.reward[lane, place].astype(q.dtype), discount, rows.last[lane, place], q_next)[:, :count]
+        memory.q_next[:, lane, place], memory.planned[:, lane, place[:count]] = q_next, returns
+        table = self._draws.integers(recipe.tables, size=count)
+        target = returns[table, np.arange(count)]
+        here = table, rows.observation[lane, place[:count], 0], rows.action[lane, place[:count], 0]
+        errors, sizes = target - q[here], recipe.step_size(updates[here])
+        move(q.reshape(-1), updates.reshape(-1), np.ravel_multi_index(here, q.shape), target, recipe.step_size)
+        return errors, sizes
+
+    def _states(self, observation: np.ndarray) -> np.ndarray:
+        """The numbers of states. [B, 1] -> [B]."""
+        if not ((observation >= 0) & (observation < self._layout.states)).all():
+            raise BadValue(f"an observation is not in the observation space of {self._layout.states} states")
+        return observation[:, 0]
+
+    def restore(self, learner: TabularLearner) -> None:
+        """Takes over a saved learner."""
+        self.learner = TabularLearner(*(np.array(table) for table in learner))
+        self._moves = int(self.learner.updates.sum())
+
+    def snapshot(self) -> Snapshot:
+        """All that decides its future beside the learner."""
+        facts = {"noise": self._noise.bit_generator.state, "draws": self._draws.bit_generator.state}
+        return Snapshot.of(agent=Snapshot(facts, {"acting": self._acting}), memory=self.memory.snapshot())
+
+    def recall(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""
+        own = saved.part("agent")
+        self._noise.bit_generator.state, self._draws.bit_generator.state = own.facts["noise"], own.facts["draws"]
+        acting = fit("acting", own.arrays["acting"], self._acting.shape, self._acting.dtype)
+        if not ((acting >= 0) & (acting < self.recipe.tables)).all():
+            raise BadValue("array acting names a table that is not there")
+        self._acting = np.array(acting)
+        self._ring = Memory.restored(saved.part("memory"), *self._memory_shape, host=True)
+
+
+def epsilon(recipe: TabularRecipe, step: int) -> float:
+    """The share of random actions at a step: 1 while warming up, then falling to its final value in a straight line."""
+    gone = np.clip((step - recipe.learning_starts) / recipe.exploration_steps, 0, 1)
+    return float(1 + gone * (recipe.exploration_final_eps - 1))

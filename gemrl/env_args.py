@@ -1,0 +1,76 @@
+"""Arguments for the making of an environment: KEY=VALUE words of the command line, kept in run.json and used ever after."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from gemrl.errors import BadValue, RunFolderError
+from gemrl.literals import parse_literal
+
+if TYPE_CHECKING:
+    from gemrl.environments import Named
+
+RESERVED = ("render_mode", "id", "vector_entry_point", "disable_env_checker")
+"""What gemrl decides itself."""
+
+
+def add_env_args(parser: argparse.ArgumentParser) -> None:
+    """The option --env-args."""
+    parser.add_argument(
+        "--env-args",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="arguments of the environment, such as is_slippery=False max_episode_steps=200 \"map_name='8x8'\"",
+    )
+
+
+def parse_env_args(words: Iterable[str]) -> dict[str, Any]:
+    """The arguments that words spell, each KEY=literal."""
+    found: dict[str, Any] = {}
+    for word in words:
+        key, equals, text = word.partition("=")
+        if not equals or not key.isidentifier():
+            raise BadValue(f"--env-args takes KEY=VALUE, not {word!r} (the environment comes before --env-args)")
+        if key in RESERVED:
+            raise BadValue(f"--env-args cannot set {key}: gemrl does")
+        try:
+            # As JSON has it, so that a run that is resumed gets what it was begun with: lists for tuples.
+            found[key] = json.loads(json.dumps(parse_literal(text), allow_nan=False))
+        except BadValue:
+            raise BadValue(f"--env-args {key}: {text!r} is not a Python literal; a text has quotes: \"{key}='...'\"") from None
+        except (TypeError, ValueError):
+            raise BadValue(f"--env-args {key}: {text!r} is more than JSON can hold") from None
+    return found
+
+
+def env_args(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments in the description of a run; runs of old have none."""
+    found = run.get("env_args", {})
+    if not isinstance(found, dict) or not all(key.isidentifier() and key not in RESERVED for key in found):
+        raise RunFolderError("the env_args in run.json are damaged: they must be names with values")
+    return found
+
+
+def place(run: Mapping[str, Any]) -> Named:
+    """The environment of a run."""
+    from gemrl.environments import Named  # gymnasium takes its time, and help and errors should not
+
+    return Named(run["env"], env_args(run))
+
+
+def env_title(run: Mapping[str, Any]) -> str:
+    """The environment's id, with its arguments if it has any."""
+    told = ", ".join(f"{key}={value!r}" for key, value in env_args(run).items())
+    return f"{run['env']} ({told})" if told else run["env"]
+
+
+def env_folder(run: Mapping[str, Any]) -> str:
+    """The same as the name of a folder."""
+    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in env_args(run).items())
+    return ",".join((run["env"].replace("/", "-").replace(":", "-"), *words))
