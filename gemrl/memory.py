@@ -66,7 +66,7 @@ class Memory(eqx.Module):
     @staticmethod
     def empty(lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
         """A memory of `capacity` rows per lane."""
-        _check_room(lanes * capacity * row_bytes(layout, pairs))
+        check_room(lanes * capacity * row_bytes(layout, pairs))
         return jax.tree.map(jnp.array, _empty(lanes, capacity, layout, pairs))
 
     @property
@@ -88,7 +88,7 @@ class Memory(eqx.Module):
     @staticmethod
     def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
         """The memory of this shape whose snapshot was taken."""
-        _check_room(lanes * capacity * row_bytes(layout, pairs))
+        check_room(lanes * capacity * row_bytes(layout, pairs))
         filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
         if not isinstance(filled, int) or not 0 <= filled <= capacity:
             raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
@@ -172,7 +172,7 @@ def row_bytes(layout: Layout, pairs: int) -> int:
     return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + 2 * pairs) + 1
 
 
-def _check_room(needed: int) -> None:
+def check_room(needed: int) -> None:
     """Raises if the machine could never hold so much."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:

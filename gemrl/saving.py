@@ -57,7 +57,7 @@ class ModelFiles:
         """`template` with every array replaced by the saved one of its name; names, shapes and types must agree."""
         arrays = read_arrays(self.learner, header["sha256"]["learner"])
         try:
-            arrays = fitting(arrays, named_arrays(template))
+            arrays = fitting(arrays, _as_long(named_arrays(template), arrays))
         except ModelFileError as error:
             raise ModelFileError(f"{self.learner} does not fit its recipe: {error}") from None
         leaves, structure = jax.tree.flatten(template)
@@ -75,11 +75,19 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
     return {jax.tree_util.keystr(path, simple=True, separator="."): _plain(leaf) for path, leaf in leaves}
 
 
+def _as_long(template: dict[str, np.ndarray], saved: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The template with its tables as long as the saved ones: a new learner's tables have no rows."""
+    rows = {name: len(array) for name, array in saved.items() if array.ndim and template.get(name, array).shape[:1] == (0,)}
+    return template | {name: np.empty((rows[name], *template[name].shape[1:]), template[name].dtype) for name in rows}
+
+
 def _plain(leaf: Any) -> np.ndarray:
     return np.asarray(jax.random.key_data(leaf) if _is_key(leaf) else leaf)
 
 
 def _like(leaf: Any, array: np.ndarray) -> Any:
+    if isinstance(leaf, np.ndarray):  # of an agent that computes on the host, in types that JAX may not have
+        return array
     return jax.random.wrap_key_data(jax.numpy.array(array)) if _is_key(leaf) else jax.numpy.array(array)
 
 

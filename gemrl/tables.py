@@ -9,7 +9,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gemrl.recipes import GEM, GROUPS, LADDER, TD3, AnyRecipe, SoftRecipe, difference
+from gemrl.recipes import GEM, GROUPS, LADDER, TD3, AnyRecipe, NearestRecipe, SoftRecipe, difference
 
 PARENTS: dict[str, tuple[str, AnyRecipe]] = {
     **dict.fromkeys(("ddpg", "td3-sil", "td3-nstep", "optimality-tightening"), ("td3", TD3)),
@@ -48,18 +48,19 @@ def algorithms_table() -> Table:
 
 
 def fields_table() -> Table:
-    """Every field that --set and Python keywords reach, with its value in gem, td3 and sac."""
-    table = Table("field", "gem", "td3", "sac", "what it is", box=box.SIMPLE_HEAD)
-    sac = SoftRecipe()
+    """Every field that --set and Python keywords reach, with its value in gem, td3, sac and mfec."""
+    table = Table("field", "gem", "td3", "sac", "mfec", "what it is", box=box.SIMPLE_HEAD)
+    sac, mfec = SoftRecipe(), NearestRecipe()
     fields = {field.name: field for field in dataclasses.fields(GEM)}
-    fields |= {field.name: field for field in dataclasses.fields(sac) if field.name not in fields}
+    for stranger in (sac, mfec):
+        fields |= {field.name: field for field in dataclasses.fields(stranger) if field.name not in fields}
     for name, field in fields.items():
         kinds = [kind.__name__ for kind in field.metadata.get("kinds", ()) if kind not in (bool, tuple)]
         choices = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
-        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac)), field.metadata["doc"] + choices)
+        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac, mfec)), field.metadata["doc"] + choices)
     table.add_section()
     for name, doc in INNER.items():
-        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac)), doc)
+        table.add_row(name, *(_value(recipe, name) for recipe in (GEM, TD3, sac, mfec)), doc)
     return table
 
 

@@ -33,8 +33,10 @@ FAST: dict[str, Any] = {
 BRISK = {"train_freq": 100, "tau": 0.05}
 """For agents that train after every step: the same updates, in rounds that cost the host less."""
 
-NAMES = list({recipe: name for name, recipe in reversed(RECIPES.items()) if name != "sac"}.values())
-"""Each recipe once (the ladder's upper rungs have other names too). sac's values are soft: test_soft has its probe."""
+NAMES = list({recipe: name for name, recipe in reversed(RECIPES.items()) if name not in ("sac", "mfec")}.values())
+"""Each recipe once (the ladder's upper rungs have other names too). sac's values are soft: test_soft has its probe.
+
+mfec has discrete actions: test_nearest has its own."""
 
 
 def trained(name: str, env: probes.Probe, steps: int = 1500) -> Model:

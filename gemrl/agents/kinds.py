@@ -6,7 +6,8 @@ from typing import Any
 
 from gemrl.agents import LearningAgent, continuous, soft
 from gemrl.agents.host import OffPolicyAgent
-from gemrl.recipes import AnyRecipe, Recipe, SoftRecipe
+from gemrl.agents.nearest import NearestAgent
+from gemrl.recipes import AnyRecipe, NearestRecipe, Recipe, SoftRecipe
 from gemrl.spaces import Layout
 
 FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
@@ -14,4 +15,6 @@ FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY}
 
 def make_agent(recipe: AnyRecipe, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
     """A new agent for steps of that layout."""
+    if isinstance(recipe, NearestRecipe):
+        return NearestAgent(recipe, layout, lanes=lanes, seed=seed)
     return OffPolicyAgent(FAMILIES[type(recipe)], recipe, layout, lanes=lanes, seed=seed, device=device)

@@ -8,6 +8,7 @@ from gemrl.errors import UnsupportedSpace, unknown
 from gemrl.losses import FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
+from gemrl.recipes.nearest import NearestRecipe
 from gemrl.recipes.soft import SoftRecipe
 from gemrl.targets import Fresh, SelfImitation, Tightening
 
@@ -23,6 +24,7 @@ __all__ = [
     "REDQ",
     "TD3",
     "AnyRecipe",
+    "NearestRecipe",
     "Recipe",
     "SoftRecipe",
     "difference",
@@ -30,7 +32,7 @@ __all__ = [
     "suited",
 ]
 
-AnyRecipe = Recipe | SoftRecipe
+AnyRecipe = Recipe | SoftRecipe | NearestRecipe
 
 GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     "GEM": {
@@ -58,6 +60,7 @@ GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
         "td3-sil": ("td3 with self-imitation's lower bound (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
         "td3-nstep": ("td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
         "redq": ("randomised ensemble at GEM's update ratio (Chen et al., 2021)", REDQ),
+        "mfec": ("model-free episodic control: best returns of nearest neighbours (Blundell et al., 2016)", NearestRecipe()),
         "optimality-tightening": ("td3 with bounds from both sides (He et al., 2017)", TD3.but(bound=Tightening())),
     },
     "ablations": {
