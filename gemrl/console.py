@@ -50,9 +50,9 @@ def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Iterator
                 progress.update(bar, description=f"{title} (compiling)", completed=moment.step)
                 compiling = monotonic()
             elif compiling is not None:
-                spent, compiling = monotonic() - compiling, None
-                if spent >= 0.1:  # who needs no compiler has nothing to tell
-                    console.print(f"first round: {spent:.1f} s, most of it compiling", highlight=False)
+                if (seconds := monotonic() - compiling) >= 0.1:  # tables have nothing to compile
+                    console.print(f"first round: {seconds:.1f} s, most of it compiling", highlight=False)
+                compiling = None
             if moment.losses is not None or moment.evaluation or monotonic() - shown > 0.1:
                 progress.update(bar, description=title, completed=moment.step)
                 shown = monotonic()

@@ -124,11 +124,8 @@ class Table:
         if count > len(self._lengths):
             raise ModelFileError(f"a table of {len(self._lengths)} rows cannot hold {count}")
         self._places = {int(digest): place for place, digest in enumerate(rows.digest)}
-        if (
-            len(self._places) < count
-            or (rows.used < 0).any()
-            or not (np.isfinite(rows.key).all() and np.isfinite(rows.value).all())
-        ):
+        numbers = np.isfinite(rows.key).all() and np.isfinite(rows.value).all() and (rows.used >= 0).all()
+        if len(self._places) < count or not numbers:
             raise ModelFileError("a table of returns is damaged: it has a pair twice, or values that are no numbers")
         for column, saved in zip(self._columns, rows, strict=True):
             column[:count] = saved

@@ -49,7 +49,7 @@ class ModelFiles:
 
     def check_size(self, recipe: AnyRecipe, layout: Layout) -> None:
         """Raises, before any network is made, if the recipe's networks are larger than the file that should hold them."""
-        least = 4 * recipe.least_parameters(layout.size)
+        least = 4 * recipe.least_parameters(layout)
         if self.learner.exists() and self.learner.stat().st_size < least:
             raise ModelFileError(f"{self.learner} does not fit its recipe: it is too small")
 
@@ -77,8 +77,9 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
 
 def _as_long(template: dict[str, np.ndarray], saved: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The template with its tables as long as the saved ones: a new learner's tables have no rows."""
-    rows = {name: len(array) for name, array in saved.items() if array.ndim and template.get(name, array).shape[:1] == (0,)}
-    return template | {name: np.empty((rows[name], *template[name].shape[1:]), template[name].dtype) for name in rows}
+    tables = [name for name, like in template.items() if like.shape[:1] == (0,) and saved.get(name, like).ndim]
+    rows = {name: len(saved[name]) for name in tables if name in saved}
+    return template | {name: np.empty((count, *template[name].shape[1:]), template[name].dtype) for name, count in rows.items()}
 
 
 def _plain(leaf: Any) -> np.ndarray:
@@ -86,8 +87,8 @@ def _plain(leaf: Any) -> np.ndarray:
 
 
 def _like(leaf: Any, array: np.ndarray) -> Any:
-    if isinstance(leaf, np.ndarray):  # of an agent that computes on the host, in types that JAX may not have
-        return array
+    if isinstance(leaf, np.ndarray):  # JAX would halve the precision of tables
+        return np.array(array)
     return jax.random.wrap_key_data(jax.numpy.array(array)) if _is_key(leaf) else jax.numpy.array(array)
 
 

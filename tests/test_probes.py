@@ -40,7 +40,7 @@ mfec has discrete actions: test_nearest has its own."""
 
 
 def trained(name: str, env: probes.Probe, steps: int = 1500) -> Model:
-    fields = FAST | {"gamma": gamma(name)} | (BRISK if RECIPES[name].train_freq == 1 else {})
+    fields = FAST | {"gamma": gamma(name)} | (BRISK if RECIPES[name].settable()["train_freq"] == 1 else {})
     return MODELS[name](env, seed=1, **fields).learn(steps)
 
 

@@ -1,7 +1,7 @@
 """Model-free episodic control (Blundell et al., 2016), the paper's section 2.3: a stranger to the other recipes, and plain numpy.
 
-Returns are written when an episode is over. Where it was cut by a time limit, the rest of its return is the memory's own estimate of
-the state it was cut at, as everywhere in this package. "The rewards so far and nothing after" would make states near a cut look bad
+Returns are written when an episode is over. Where a time limit cut it, the rest of its return is the memory's own estimate of the
+state it was cut at, as everywhere in this package. "The rewards so far and nothing after" would make states near a cut look bad
 where rewards are positive; where they are negative it would make them look good, and a maximum never takes that back.
 """
 

@@ -25,6 +25,7 @@ __all__ = [
     "TD3",
     "AnyRecipe",
     "NearestRecipe",
+    "NetworkRecipe",
     "Recipe",
     "SoftRecipe",
     "difference",
@@ -32,7 +33,10 @@ __all__ = [
     "suited",
 ]
 
-AnyRecipe = Recipe | SoftRecipe | NearestRecipe
+NetworkRecipe = Recipe | SoftRecipe
+"""Of those that train networks from a memory of transitions."""
+
+AnyRecipe = NetworkRecipe | NearestRecipe
 
 GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     "GEM": {

@@ -78,9 +78,9 @@ class Recipe(Settings):
         """Whether it can act and learn there."""
         return not layout.choices and not layout.states
 
-    def least_parameters(self, observation: int) -> int:
+    def least_parameters(self, layout: Layout) -> int:
         """Fewer than its networks have."""
-        return self.n_pairs * self.n_critics * count_weights(observation, self.net_arch)
+        return self.n_pairs * self.n_critics * count_weights(layout.size, self.net_arch)
 
     def for_environment(self, env_id: str, layout: Layout) -> Recipe:
         """The recipe with the preset of an environment: the paper's rollout cap. One-step targets stay one-step."""

@@ -78,9 +78,9 @@ class DiscreteRecipe(Settings):
         """Whether it can act and learn there."""
         return layout.choices > 0
 
-    def least_parameters(self, observation: int) -> int:
+    def least_parameters(self, layout: Layout) -> int:
         """Fewer than its networks have; convolutions are not counted, so of images only what stands behind them."""
-        inputs = 1 if observation > LARGEST_VECTOR else observation
+        inputs = 1 if layout.size > LARGEST_VECTOR else layout.size
         return self.n_networks * count_weights(inputs, self.net_arch)
 
     def for_environment(self, env_id: str, layout: Layout) -> DiscreteRecipe:

@@ -50,9 +50,10 @@ class NearestRecipe(Settings):
         """Whether it can act and learn there."""
         return layout.choices > 0
 
-    def least_parameters(self, observation: int) -> int:
+    def least_parameters(self, layout: Layout) -> int:
         """The numbers of its projection, if it has one."""
-        return self.projection * observation if self.projection < observation else 0
+        numbers = layout.states or layout.size
+        return self.projection * numbers if self.projection < numbers else 0
 
     def for_environment(self, env_id: str, layout: Layout) -> NearestRecipe:
         """Numbered states are all equally far from each other, so there the mean is over all of them."""

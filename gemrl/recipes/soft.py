@@ -36,9 +36,9 @@ class SoftRecipe(Settings):
         """Whether it can act and learn there."""
         return not layout.choices and not layout.states
 
-    def least_parameters(self, observation: int) -> int:
+    def least_parameters(self, layout: Layout) -> int:
         """Fewer than its networks have."""
-        return self.n_critics * count_weights(observation, self.net_arch)
+        return self.n_critics * count_weights(layout.size, self.net_arch)
 
     def for_environment(self, env_id: str, layout: Layout) -> SoftRecipe:
         """The recipe itself: it has no preset."""
