@@ -17,9 +17,6 @@ Array = np.ndarray
 BLOCK = 1 << 22
 """Distances held at once."""
 
-SPARE = 4
-"""Candidates for each of the k nearest: their distances are computed anew, without the rounding of the matrix product."""
-
 
 def squares(keys: Array) -> Array:
     """Squared lengths. [N, D] -> [N]."""
@@ -37,12 +34,19 @@ def nearest(keys: Array, lengths: Array, queries: Array, k: int) -> Array:
 
 
 def _nearest(keys: Array, lengths: Array, queries: Array, k: int) -> Array:
-    scores = lengths - 2 * (queries @ keys.T)  # |key - query|^2 - |query|^2
-    wanted = min(SPARE * k, len(keys))
-    # In the order of rows, so that of keys equally far the first one counts.
-    candidates = np.sort(np.argpartition(scores, wanted - 1)[:, :wanted])
-    distances = ((keys[candidates] - queries[:, None]) ** 2).sum(axis=-1)
-    return np.take_along_axis(candidates, distances.argsort(axis=-1, kind="stable")[:, :k], axis=-1)
+    """The same, by one matrix product; whatever its rounding could have hidden is measured again."""
+    own = squares(queries)
+    scores = lengths - 2 * (queries @ keys.T)  # |key - query|^2 - |query|^2, to within the slack
+    slack = 2 * (keys.shape[1] + 8) * np.finfo(np.float32).eps * (lengths.max() + own)
+    some = np.argpartition(scores, k - 1)[:, :k]
+    reach = ((keys[some] - queries[:, None]) ** 2).sum(axis=-1).max(axis=-1)  # so far at most are the k nearest
+    candidates = scores <= (reach - own + slack)[:, None]
+    return np.stack([_first(keys, query, np.flatnonzero(near), k) for query, near in zip(queries, candidates, strict=True)])
+
+
+def _first(keys: Array, query: Array, rows: Array, k: int) -> Array:
+    """The k nearest of some rows; of those equally far the first."""
+    return rows[squares(keys[rows] - query).argsort(kind="stable")[:k]]
 
 
 class Reading(NamedTuple):
