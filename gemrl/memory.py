@@ -7,7 +7,6 @@ pure and run on the device; callers donate the memory, so that it is updated in 
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import equinox as eqx
@@ -15,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.errors import BadValue, ModelFileError
+from gemrl.errors import ModelFileError, check_room
 from gemrl.frames import Film, Frames, stored
 from gemrl.planning import Array, Planner
 from gemrl.snapshot import Snapshot, fitting
@@ -66,7 +65,7 @@ class Memory(eqx.Module):
     @staticmethod
     def empty(lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
         """A memory of `capacity` rows per lane."""
-        check_room(lanes * capacity * row_bytes(layout, pairs))
+        _check_room(lanes * capacity * row_bytes(layout, pairs))
         return jax.tree.map(jnp.array, _empty(lanes, capacity, layout, pairs))
 
     @property
@@ -88,7 +87,7 @@ class Memory(eqx.Module):
     @staticmethod
     def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
         """The memory of this shape whose snapshot was taken."""
-        check_room(lanes * capacity * row_bytes(layout, pairs))
+        _check_room(lanes * capacity * row_bytes(layout, pairs))
         filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
         if not isinstance(filled, int) or not 0 <= filled <= capacity:
             raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
@@ -172,13 +171,9 @@ def row_bytes(layout: Layout, pairs: int) -> int:
     return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + 2 * pairs) + 1
 
 
-def check_room(needed: int) -> None:
+def _check_room(needed: int) -> None:
     """Raises if the machine could never hold so much."""
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > available:
-        raise BadValue(
-            f"the memory would take {needed / 1e9:,.1f} GB and this machine has {available / 1e9:,.1f}: set a smaller buffer_size"
-        )
+    check_room(needed, "buffer_size")
 
 
 def insert(memory: Memory, new: Rows, count: Array) -> Memory:

@@ -287,7 +287,7 @@ def test_it_learns_from_pictures_and_from_numbers_of_states(pictures: bool, tmp_
     np.testing.assert_array_equal(load(tmp_path / "signs").predict(states)[0], right)
 
 
-WORDS = ["--eval-every", "100", "--eval-episodes", "2", "--set", "buffer_size=60", "k=5", "exploration_steps=200"]
+WORDS = ["--eval-every", "100", "--eval-episodes", "2", "--set", "rows_per_action=60", "k=5", "exploration_steps=200"]
 
 
 @pytest.mark.parametrize("words", [["CartPole-v1"], ["CartPole-v1", "--n-envs", "3"], ["tests.test_nearest:Signs-v0"]])
@@ -300,7 +300,7 @@ def test_two_sittings_are_as_good_as_one(tmp_path: Path, words: list[str]) -> No
 
 
 def test_saved_with_its_memory_it_goes_on_as_if_it_had_not_stopped(tmp_path: Path) -> None:
-    whole = MFEC("CartPole-v1", seed=3, buffer_size=60).learn(300)
+    whole = MFEC("CartPole-v1", seed=3, rows_per_action=60).learn(300)
     whole.save(tmp_path / "half", memory=True)
     half = MFEC.load(tmp_path / "half", "CartPole-v1")
     for model in (whole, half):
@@ -367,9 +367,9 @@ def test_sizes_that_do_not_agree_are_refused() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"k": 20, "buffer_size": 10}, "more neighbours than the 10 rows"),
+        ({"k": 20, "rows_per_action": 10}, "more neighbours than the 10 rows"),
         ({"k": 0}, "k must be a whole number of at least 1"),
-        ({"buffer_size": 10**13}, "GB and this machine has"),
+        ({"rows_per_action": 10**13}, "GB and this machine has"),
     ],
 )
 def test_impossible_memories_are_refused(fields: dict[str, Any], message: str) -> None:
@@ -386,7 +386,7 @@ ALIVE: dict[str, Any] = {
     "gamma": 0.9,
     "k": 3,
     "projection": 2,
-    "buffer_size": 40,
+    "rows_per_action": 40,
     "learning_starts": 50,
     "exploration_initial_eps": 0.5,
     "exploration_final_eps": 0.5,

@@ -14,9 +14,8 @@ import numpy as np
 
 from gemrl.agents.episodes import Episode, Seen, packed, unpacked
 from gemrl.environments import Transition
-from gemrl.errors import ModelFileError
+from gemrl.errors import ModelFileError, check_room
 from gemrl.evaluation import EPISODE_CAP, discounted_returns
-from gemrl.memory import check_room
 from gemrl.neighbours import Array, Columns, Table
 from gemrl.recipes.nearest import NearestRecipe
 from gemrl.seeding import stream
@@ -53,10 +52,10 @@ class NearestAgent:
         self._width = recipe.width(numbers)
         projected = self._width < numbers
         row = 4 * self._width + 24
-        check_room(layout.choices * recipe.buffer_size * row + (4 * numbers * self._width if projected else 0))
+        check_room(layout.choices * recipe.rows_per_action * row + 4 * numbers * self._width * projected, "rows_per_action")
         rng = stream(seed, "projection")
         self._projection = rng.standard_normal((numbers, self._width), np.float32) / self._width**0.5 if projected else None
-        tables = [Table(recipe.buffer_size, self._width) for _ in range(layout.choices)]
+        tables = [Table(recipe.rows_per_action, self._width) for _ in range(layout.choices)]
         self._memory, self._over = NearestMemory(tables, lanes), list[Episode]()
         self._noise = stream(seed, "exploration")
 

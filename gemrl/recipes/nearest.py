@@ -26,7 +26,7 @@ class NearestRecipe(Settings):
     gamma: float = number(0.99, "discount factor", 0, 1)
     k: int = number(11, "neighbours whose mean is the value of what was never met")
     projection: int = number(64, "numbers that a longer observation is randomly projected to; 0 projects none", 0)
-    buffer_size: int = number(100_000, "rows of the memory, for each action")
+    rows_per_action: int = number(100_000, "rows of each action's table; the least recently used make way")
     learning_starts: int = number(0, "steps of uniform random actions", 0)
     exploration_initial_eps: float = number(1.0, "share of random actions, behind the warm-up", 0, 1)
     exploration_final_eps: float = number(0.005, "share of random actions, in the end", 0, 1)
@@ -34,8 +34,8 @@ class NearestRecipe(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k > self.buffer_size:
-            raise BadValue(f"k={self.k} asks for more neighbours than the {self.buffer_size} rows of buffer_size")
+        if self.k > self.rows_per_action:
+            raise BadValue(f"k={self.k} asks for more neighbours than the {self.rows_per_action} rows of rows_per_action")
 
     def epsilon(self, step: int) -> float:
         """The share of random actions at a step behind the warm-up."""
@@ -57,4 +57,4 @@ class NearestRecipe(Settings):
 
     def for_environment(self, env_id: str, layout: Layout) -> NearestRecipe:
         """Numbered states are all equally far from each other, so there the mean is over all of them."""
-        return self.but(k=min(layout.states, self.buffer_size)) if layout.states else self
+        return self.but(k=min(layout.states, self.rows_per_action)) if layout.states else self
