@@ -54,7 +54,7 @@ class Reading(NamedTuple):
 
     values: Array  # [B] float32, NaN if the table is empty
     met: Array  # [B] bool, whether this very observation is in the table
-    rows: list[Array]  # of each, the rows that the value comes from
+    rows: Array  # all rows that the values come from
 
 
 class Columns(NamedTuple):
@@ -115,12 +115,15 @@ class Table:
 
     def read(self, digests: list[int], keys: Array, k: int) -> Reading:
         """Equation 2 for B observations, given by digests and keys [B, D]: the stored value, else the mean of the k nearest."""
-        places = [self._places.get(digest) for digest in digests]
-        met = np.array([place is not None for place in places], bool)
-        near = iter(nearest(self.filled.key, self._lengths[: len(self)], keys[~met], k))
-        rows = [next(near) if place is None else np.array([place]) for place in places]
-        values = [self._columns.value[found].mean() if len(found) else np.nan for found in rows]
-        return Reading(np.array(values, np.float32), met, rows)
+        places = np.array([self._places.get(digest, -1) for digest in digests], np.intp)
+        met = places >= 0
+        values, stored = np.full(len(places), np.nan, np.float32), self._columns.value
+        values[met] = stored[places[met]]
+        if met.all() or not len(self):
+            return Reading(values, met, places[met])
+        near = nearest(self._columns.key[: len(self)], self._lengths[: len(self)], keys[~met], k)
+        values[~met] = stored[near].mean(axis=1)
+        return Reading(values, met, np.concatenate([places[met], near.reshape(-1)]))
 
     def restore(self, rows: Columns) -> None:
         """Takes over saved rows."""

@@ -102,7 +102,7 @@ def test_the_least_recently_used_row_makes_way() -> None:
     for number in (0, 1, 2):
         table.write(number, key(10.0 * number), float(number))
     table.write(0, key(0.0), -5.0)  # used, though the worse return changes nothing
-    table.touch(table.read([99], key(11.0)[None], 1).rows[0])  # 1 is the nearest
+    table.touch(table.read([99], key(11.0)[None], 1).rows)  # 1 is the nearest
     table.write(3, key(30.0), 3.0)
     assert sorted(table.filled.digest) == [0, 1, 3]
     table.write(4, key(40.0), 4.0)

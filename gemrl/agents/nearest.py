@@ -102,7 +102,7 @@ class NearestAgent:
             values[:, action], met, rows = table.read(digests, keys, self.recipe.k)
             reliable[:, action] = met | (len(table) >= self.recipe.k)
             if used:
-                table.touch(np.concatenate(rows))
+                table.touch(rows)
         return values, reliable
 
     def act(self, observation: Array) -> Array:
