@@ -40,12 +40,12 @@ AGENTS: dict[str, tuple[str, dict[str, int]]] = {
 RECIPE = NearestRecipe(exploration_initial_eps=0.1, exploration_final_eps=0.1)
 
 
-def sparse_grid(slip: float) -> MDP:
+def sparse_grid(slip: float, side: int = SIDE) -> MDP:
     """A room to cross from one corner to the far one, where the only reward is."""
-    room = grid(SIDE, SIDE, 0.0, RECIPE.gamma)
+    room = grid(side, side, 0.0, RECIPE.gamma)
     transition = (1 - slip) * room.transition + slip * room.transition.mean(axis=2, keepdims=True)
     reward = np.broadcast_to(room.terminal[:, None, None, :].astype(float), transition.shape)
-    return replace(room, transition=transition, reward=reward, start=np.eye(SIDE**2)[:1])
+    return replace(room, transition=transition, reward=reward, start=np.eye(side**2)[:1])
 
 
 class Walk(gym.Env):

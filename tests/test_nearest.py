@@ -16,7 +16,7 @@ from gemrl.agents.nearest import NearestAgent
 from gemrl.cli import main
 from gemrl.environments import Transition
 from gemrl.errors import BadValue, ModelFileError
-from gemrl.models import MODELS
+from gemrl.models import MFEC
 from gemrl.neighbours import Columns, Table, nearest, squares
 from gemrl.recipes import NearestRecipe, recipe
 from gemrl.runs import load
@@ -24,7 +24,6 @@ from gemrl.saving import named_arrays
 from gemrl.spaces import Layout
 from tests.torture import differences
 
-MFEC = MODELS["mfec"]
 PAIR = Layout((2,), choices=2)
 
 
