@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import numbers
+import os
 import sys
 from collections.abc import Iterable
 
@@ -80,3 +81,12 @@ def check_number(name: str, value: object, low: float, high: float = float("inf"
     if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) <= min(high, sys.float_info.max):
         span = f"of at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {value!r}")
+
+
+def check_room(needed: int, field: str) -> None:
+    """Raises if a memory of so many bytes, whose size a field of that name sets, is more than this machine could ever hold."""
+    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    if needed > available:
+        raise BadValue(
+            f"the memory would take {needed / 1e9:,.1f} GB and this machine has {available / 1e9:,.1f}: set a smaller {field}"
+        )

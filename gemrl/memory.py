@@ -7,7 +7,6 @@ pure and run on the device; callers donate the memory, so that it is updated in 
 
 from __future__ import annotations
 
-import os
 from typing import NamedTuple
 
 import equinox as eqx
@@ -15,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.errors import BadValue, ModelFileError
+from gemrl.errors import ModelFileError, check_room
 from gemrl.frames import Film, Frames, stored
 from gemrl.planning import Array, Planner
 from gemrl.snapshot import Snapshot, fitting
@@ -175,11 +174,7 @@ def row_bytes(layout: Layout, pairs: int) -> int:
 
 def _check_room(needed: int) -> None:
     """Raises if the machine could never hold so much."""
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > available:
-        raise BadValue(
-            f"the memory would take {needed / 1e9:,.1f} GB and this machine has {available / 1e9:,.1f}: set a smaller buffer_size"
-        )
+    check_room(needed, "buffer_size")
 
 
 def insert(memory: Memory, new: Rows, count: Array) -> Memory:

@@ -36,7 +36,13 @@ class REDQ(Model):
     algo = "redq"
 
 
-_NAMED = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ)}
+class MFEC(Model):
+    """Model-free episodic control (Blundell et al., 2016), for discrete actions."""
+
+    algo = "mfec"
+
+
+_NAMED = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ, MFEC)}
 
 MODELS: dict[str, type[Model]] = {
     name: _NAMED.get(name) or type(name.replace("-", "_"), (Model,), {"algo": name, "__doc__": name, "__module__": __name__})

@@ -57,7 +57,7 @@ class ModelFiles:
         """`template` with every array replaced by the saved one of its name; names, shapes and types must agree."""
         arrays = read_arrays(self.learner, header["sha256"]["learner"])
         try:
-            arrays = fitting(arrays, named_arrays(template))
+            arrays = fitting(arrays, _as_long(named_arrays(template), arrays))
         except ModelFileError as error:
             raise ModelFileError(f"{self.learner} does not fit its recipe: {error}") from None
         leaves, structure = jax.tree.flatten(template)
@@ -73,6 +73,13 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
     """Every array of a pytree under the path that leads to it."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): _plain(leaf) for path, leaf in leaves}
+
+
+def _as_long(template: dict[str, np.ndarray], saved: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The template with its tables as long as the saved ones: a new learner's tables have no rows."""
+    tables = [name for name, like in template.items() if like.shape[:1] == (0,) and saved.get(name, like).ndim]
+    rows = {name: len(saved[name]) for name in tables if name in saved}
+    return template | {name: np.empty((count, *template[name].shape[1:]), template[name].dtype) for name, count in rows.items()}
 
 
 def _plain(leaf: Any) -> np.ndarray:

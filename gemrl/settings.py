@@ -24,6 +24,11 @@ def choice(default: Any, doc: str, *kinds: type) -> Any:
     return dataclasses.field(default=default, metadata={"doc": doc, "kinds": kinds})
 
 
+def falling(step: int, begins: int, steps: int, first: float, last: float) -> float:
+    """A share that falls in a straight line from first to last, over so many steps from step `begins` on."""
+    return first + min(max((step - begins) / steps, 0.0), 1.0) * (last - first)
+
+
 def count_weights(inputs: int, widths: Sequence[int]) -> int:
     """Weights of a perceptron's hidden layers."""
     return sum(first * second for first, second in pairwise((inputs, *widths)))

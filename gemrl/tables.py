@@ -9,11 +9,16 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from gemrl.recipes import GEM, GEM_TABULAR, GROUPS, LADDER, RECIPES, TD3, AnyRecipe, SoftRecipe, difference
+from gemrl.recipes import GEM, GEM_TABULAR, GROUPS, LADDER, RECIPES, TD3, AnyRecipe, difference
+from gemrl.recipes.discrete import DDQN, DQN, GEM_DISCRETE
 
 PARENTS: dict[str, tuple[str, AnyRecipe]] = {
     **dict.fromkeys(("ddpg", "td3-sil", "td3-nstep", "optimality-tightening"), ("td3", TD3)),
     **{name: ("gem-tabular", GEM_TABULAR) for name in GROUPS["tabular"] if name != "gem-tabular"},
+    **{name: ("gem-discrete", GEM_DISCRETE) for name in GROUPS["discrete actions"] if name.startswith("gem-discrete-")},
+    "dqn": ("gem-discrete", GEM_DISCRETE),
+    **dict.fromkeys(("ddqn", "clipped-ddqn"), ("dqn", DQN)),
+    "dueling-dqn": ("ddqn", DDQN),
     **{f"ladder-{rung}": (f"ladder-{rung - 1}", LADDER[rung - 1]) for rung in range(1, len(LADDER))},
 }
 """What a recipe is best compared with, where that is not gem."""
@@ -28,6 +33,12 @@ INNER = {
     "horizon": "of SelfImitation: the steps of an episode that its return follows",
     "every": "of SelfImitation: environment steps between two computations of all returns",
     "reach": "of Tightening: steps ahead and behind",
+}
+
+INNER_DISCRETE = {
+    "planner": INNER["planner"],
+    "depth": INNER["depth"],
+    "alpha": "the loss's weight on underestimates; 1 is Huber's error",
 }
 
 INNER_TABULAR = {
@@ -51,16 +62,18 @@ def algorithms_table() -> Table:
                 changes = {"family": changes["family"]}
             told = "\n".join(f"{field} = {_short(new)}" for field, (_, new) in changes.items())
             table.add_row(f"  {name}", summary, parent if told else "", told)
-    table.caption = "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer and for tables, and 5 elsewhere"
+    table.caption = (
+        "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer, with discrete actions and tables, and 5 elsewhere"
+    )
     return table
 
 
 def fields_tables() -> list[Table]:
-    """Every field that --set and Python keywords reach, with its value in some recipes: for networks, and for tables."""
-    tabular = ("gem-tabular", "q-learning")
+    """Every field that --set and Python keywords reach, with its value in some recipes of each family."""
     return [
-        _fields_table({"gem": GEM, "td3": TD3, "sac": SoftRecipe()}, INNER),
-        _fields_table({name: RECIPES[name] for name in tabular}, INNER_TABULAR),
+        _fields_table({name: RECIPES[name] for name in ("gem", "td3", "sac")}, INNER),
+        _fields_table({name: RECIPES[name] for name in ("gem-discrete", "dqn", "mfec")}, INNER_DISCRETE),
+        _fields_table({name: RECIPES[name] for name in ("gem-tabular", "q-learning")}, INNER_TABULAR),
     ]
 
 

@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from benchmarks import dense
+from benchmarks.episodic_control import SIDE, Walk, sparse_grid, worth
+from benchmarks.q_learning import QLearning
+from gemrl.mdps import policy_value, q_star
 from gemrl.planning import Twin
+from gemrl.recipes import NearestRecipe
+from gemrl.training import train
+from gemrl.vector import as_task
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7, 30, 1000])
@@ -31,3 +37,27 @@ def test_trajectories_end_both_ways() -> None:
 def test_a_matrix_has_no_value_beyond_the_end() -> None:
     values = dense.rollouts(np.ones(4), np.full(4, 0.5), np.zeros(4), 3)
     np.testing.assert_allclose(values, [[1, 1.5, 1.75], [1, 1.5, 1.75], [1, 1.5, -np.inf], [1, -np.inf, -np.inf]])
+
+
+def test_the_sparse_grid_pays_once_at_its_far_corner() -> None:
+    assert q_star(sparse_grid(0.0))[0, 0].max() == pytest.approx(0.99 ** (2 * SIDE - 3))
+    slippery = sparse_grid(0.2)
+    np.testing.assert_allclose(slippery.transition[0, 0, 1, [0, 1, SIDE]], [0.1, 0.05, 0.85])  # down, from the first corner
+    env, counts = Walk(slippery), np.zeros(SIDE**2)
+    for seed in range(2000):
+        env.reset(seed=seed)
+        counts[env.step(1)[0]] += 1
+    np.testing.assert_allclose(counts[[0, 1, SIDE]] / 2000, [0.1, 0.05, 0.85], atol=0.03)
+
+
+@pytest.mark.parametrize("copy_every", [1, 10])
+def test_replayed_q_learning_finds_the_optimal_values(copy_every: int) -> None:
+    """Of a sparse grid of 9 places: where every pair is tried and replayed, Q is Q*, and its greedy policy is optimal."""
+    room = sparse_grid(0.0, 3)
+    recipe = NearestRecipe(exploration_initial_eps=0.5, exploration_final_eps=0.5)
+    agent = QLearning(recipe, 9, 4, 0, 1.0, replays=20, copy_every=copy_every)
+    for _ in train(agent, as_task(Walk(room), 0), 1500):
+        pass
+    np.testing.assert_allclose(agent.q[:8], q_star(room)[0, :8], atol=1e-9)
+    down_and_right = np.eye(4)[[1, 1, 1, 1, 1, 1, 3, 3, 0]]
+    assert worth(room, agent) == pytest.approx(policy_value(room, down_and_right[None])[0, 0])

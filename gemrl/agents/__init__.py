@@ -50,9 +50,11 @@ class Agent(Protocol):
 class LearningAgent(Agent, Protocol):
     """What a model asks of its agent beside that."""
 
-    learner: Any
-    """Everything that learning changes, except the memory: a pytree of arrays."""
     lanes: int
+
+    @property
+    def learner(self) -> Any:
+        """Everything that learning changes, except the memory: a pytree of arrays."""
 
     @property
     def memory(self) -> Any:

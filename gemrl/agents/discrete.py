@@ -21,6 +21,7 @@ from gemrl.qnetworks import QNetworks
 from gemrl.recipes.discrete import DiscreteRecipe
 from gemrl.refreshing import refreshed
 from gemrl.seeding import stream
+from gemrl.settings import falling
 from gemrl.spaces import Layout
 from gemrl.targets import Planned
 
@@ -160,8 +161,7 @@ def explore(
     recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray, step: int, rng: np.random.Generator
 ) -> np.ndarray:
     """The best actions, or random ones with a chance that falls. [B, *O] -> [B, 1]."""
-    done = min(1.0, (step - recipe.learning_starts) / recipe.exploration_steps)
-    chance = 1 + done * (recipe.exploration_final_eps - 1)
+    chance = falling(step, recipe.learning_starts, recipe.exploration_steps, 1.0, recipe.exploration_final_eps)
     random = networks.layout.random_actions(len(observation), rng)
     chosen = rng.random((len(observation), 1)) < chance
     return random if chosen.all() else np.where(chosen, random, act(recipe, networks, observation))

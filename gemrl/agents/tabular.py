@@ -17,6 +17,7 @@ from gemrl.errors import BadValue
 from gemrl.memory import Memory
 from gemrl.recipes import TabularRecipe
 from gemrl.seeding import stream
+from gemrl.settings import falling
 from gemrl.snapshot import Snapshot, fit
 from gemrl.spaces import Layout
 from gemrl.tabular import move
@@ -194,5 +195,4 @@ class TabularAgent:
 
 def epsilon(recipe: TabularRecipe, step: int) -> float:
     """The share of random actions at a step: 1 while warming up, then falling to its final value in a straight line."""
-    gone = np.clip((step - recipe.learning_starts) / recipe.exploration_steps, 0, 1)
-    return float(1 + gone * (recipe.exploration_final_eps - 1))
+    return falling(step, recipe.learning_starts, recipe.exploration_steps, 1.0, recipe.exploration_final_eps)

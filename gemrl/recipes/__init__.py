@@ -9,6 +9,7 @@ from gemrl.losses import FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
 from gemrl.recipes.discrete import CLIPPED, DDQN, DQN, DUELING, GEM_DISCRETE, RELEASED, DiscreteRecipe
+from gemrl.recipes.nearest import NearestRecipe
 from gemrl.recipes.soft import SoftRecipe
 from gemrl.recipes.tabular import DOUBLE_Q, GEM_TABULAR, NSTEP_Q, Q_LEARNING, TabularRecipe
 from gemrl.targets import Fresh, SelfImitation, Tightening
@@ -27,6 +28,7 @@ __all__ = [
     "TD3",
     "AnyRecipe",
     "DiscreteRecipe",
+    "NearestRecipe",
     "NetworkRecipe",
     "Recipe",
     "SoftRecipe",
@@ -38,7 +40,7 @@ __all__ = [
 
 NetworkRecipe = Recipe | SoftRecipe | DiscreteRecipe
 """Of agents that learn networks from their memory, in rounds."""
-AnyRecipe = NetworkRecipe | TabularRecipe
+AnyRecipe = NetworkRecipe | TabularRecipe | NearestRecipe
 
 GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     "GEM": {
@@ -66,6 +68,7 @@ GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
         "td3-sil": ("td3 with self-imitation's lower bound (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
         "td3-nstep": ("td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
         "redq": ("randomised ensemble at GEM's update ratio (Chen et al., 2021)", REDQ),
+        "mfec": ("model-free episodic control: best returns of nearest neighbours (Blundell et al., 2016)", NearestRecipe()),
         "optimality-tightening": ("td3 with bounds from both sides (He et al., 2017)", TD3.but(bound=Tightening())),
     },
     "ablations": {

@@ -1,0 +1,182 @@
+"""Episodic control beside one-step bootstrapping on a sparse grid, and on CartPole-v1: `python -m benchmarks.episodic_control`.
+
+All agents explore by the same rule. What is measured is the true value of the greedy policy at the start, by a linear solve.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import gymnasium as gym
+import numpy as np
+from rich.progress import track
+
+from benchmarks.q_learning import STEP_SIZE, QLearning
+from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
+from gemrl.agents import Agent
+from gemrl.agents.nearest import NearestAgent
+from gemrl.evidence import Mean
+from gemrl.mdps import MDP, grid, policy_value, q_star
+from gemrl.recipes import NearestRecipe
+from gemrl.runs import read_evaluations
+from gemrl.training import train
+from gemrl.vector import as_task
+
+SIDE, LIMIT, STEPS, EVERY = 12, 500, 6_000, 250
+WORLDS = {"deterministic": 0.0, "slippery": 0.2}
+"""How often a step goes in a random direction."""
+AGENTS: dict[str, tuple[str, dict[str, int]]] = {
+    "mfec": ("#0072B2", {}),
+    "Q-learning": ("#D55E00", {}),
+    "Q-learning as DQN: replays, copied targets": ("#CC79A7", {"replays": 64, "copy_every": 500}),
+    "Q-learning with replays, no copies": ("#009E73", {"replays": 64}),
+}
+"""Colours that survive colour blindness (Okabe and Ito), and fields of `QLearning`; 64 rows a step and copies as in `dqn`."""
+RECIPE = NearestRecipe(exploration_initial_eps=0.1, exploration_final_eps=0.1)
+
+
+def sparse_grid(slip: float, side: int = SIDE) -> MDP:
+    """A room to cross from one corner to the far one, where the only reward is."""
+    room = grid(side, side, 0.0, RECIPE.gamma)
+    transition = (1 - slip) * room.transition + slip * room.transition.mean(axis=2, keepdims=True)
+    reward = np.broadcast_to(room.terminal[:, None, None, :].astype(float), transition.shape)
+    return replace(room, transition=transition, reward=reward, start=np.eye(side**2)[:1])
+
+
+class Walk(gym.Env):
+    """An MDP of one start state as an environment."""
+
+    def __init__(self, mdp: MDP) -> None:
+        self._mdp = mdp
+        _, states, actions = mdp.size
+        self.observation_space, self.action_space = gym.spaces.Discrete(states), gym.spaces.Discrete(actions)
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[int, dict[str, Any]]:
+        super().reset(seed=seed)
+        self._state = int(self._mdp.start[0].argmax())
+        return self._state, {}
+
+    def step(self, action: int) -> tuple[int, float, bool, bool, dict[str, Any]]:
+        mdp, before = self._mdp, self._state
+        self._state = int((self.np_random.random() >= mdp.cumulative[0, before, action]).sum())
+        return self._state, float(mdp.reward[0, before, action, self._state]), bool(mdp.terminal[0, self._state]), False, {}
+
+
+def worth(mdp: MDP, agent: Agent) -> float:
+    """The true value of the greedy policy at the start."""
+    _, states, actions = mdp.size
+    chosen = agent.act(np.arange(states, dtype=np.int32)[:, None])[:, 0]
+    return float(policy_value(mdp, np.eye(actions)[chosen][None])[0, mdp.start[0].argmax()]) + 0.0
+
+
+def run(world: str, name: str, seed: int) -> Iterator[tuple[int, float]]:
+    """Steps and values of one agent's training."""
+    mdp = sparse_grid(WORLDS[world])
+    task = as_task(gym.wrappers.TimeLimit(Walk(mdp), LIMIT), seed)
+    layout = task.spaces.layout
+    recipe = RECIPE.for_environment("", layout)
+    agent: Agent = NearestAgent(recipe, layout, seed=seed)
+    if name != "mfec":
+        step_size = STEP_SIZE[WORLDS[world] > 0]
+        agent = QLearning(recipe, layout.states, layout.choices, seed, step_size, **AGENTS[name][1])
+    for moment in train(agent, task, STEPS):
+        if moment.taken and moment.step % EVERY == 0:
+            yield moment.step, worth(mdp, agent)
+
+
+def run_grids(file: Path, seeds: int) -> None:
+    """Writes a line for each world, agent, seed and step."""
+    cases = [(world, name, seed) for world in WORLDS for name in AGENTS for seed in range(seeds)]
+    with file.open("w", newline="") as out:
+        lines = csv.writer(out, lineterminator="\n")
+        lines.writerow(("world", "agent", "seed", "step", "value"))
+        for case in track(cases, "grids"):
+            lines.writerows((*case, step, f"{value:.6f}") for step, value in run(*case))
+
+
+def read_grids(file: Path) -> dict[tuple[str, str], np.ndarray]:
+    """Values [seed, time] by world and agent."""
+    found: dict[tuple[str, str], dict[int, list[float]]] = {}
+    with file.open(newline="") as lines:
+        for row in csv.DictReader(lines):
+            found.setdefault((row["world"], row["agent"]), {}).setdefault(int(row["seed"]), []).append(float(row["value"]))
+    return {case: np.array(list(values.values())) for case, values in found.items()}
+
+
+def draw(values: dict[tuple[str, str], np.ndarray], target: Path) -> None:
+    """A panel for each world: means with 95% intervals."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained", dpi=130)
+    for panel, (world, slip) in zip(panels, WORLDS.items(), strict=True):
+        best = float(q_star(sparse_grid(slip))[0, 0].max())
+        panel.axhline(best, color="#777777", linewidth=0.8, linestyle="--")
+        panel.text(STEPS, best, "optimal", ha="right", va="bottom", fontsize=8, color="#777777")
+        for name, (colour, _) in AGENTS.items():
+            means = [Mean.of(column) for column in values[world, name].T]
+            low, high = np.array([mean.interval() for mean in means]).T
+            step = EVERY * np.arange(1, len(means) + 1)
+            panel.fill_between(step, low, high, color=colour, alpha=0.2, linewidth=0)
+            panel.plot(step, [mean.value for mean in means], color=colour, label=name)
+        told = f", {slip:.0%} of steps random" if slip else ""
+        panel.set_title(f"{world}{told}", fontsize=11)
+        panel.set_xlabel("environment steps")
+        panel.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+        panel.grid(alpha=0.3)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0].set_ylabel("value of the greedy policy")
+    panels[0].legend(fontsize=8, frameon=False, loc="lower right")
+    figure.savefig(target, metadata={"Software": None})
+
+
+def grid_table(values: dict[tuple[str, str], np.ndarray]) -> str:
+    """Values at some steps as Markdown, with 95% intervals."""
+    steps = (500, 1_000, 2_000, 4_000, 6_000)
+    lines = [f"| world | agent | {' | '.join(f'{step:,} steps' for step in steps)} |", "|---" * (len(steps) + 2) + "|"]
+    for (world, name), runs in values.items():
+        means = [Mean.of(runs[:, step // EVERY - 1]) for step in steps]
+        cells = [f"{mean.value:.2f} [{mean.interval()[0]:.2f}, {mean.interval()[1]:.2f}]" for mean in means]
+        lines.append(f"| {world} | {name} | {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def cartpole_table(seeds: int) -> str:
+    """Evaluations of the finished runs as Markdown."""
+    runs = {seed: read_evaluations(cartpole(seed)) for seed in range(seeds) if finished(cartpole(seed))}
+    lines = ["| seed | 10,000 steps | 20,000 steps |", "|---|---|---|"]
+    lines += [f"| {seed} | {' | '.join(f'{value:,.0f}' for value in run['return_mean'])} |" for seed, run in runs.items()]
+    return "\n".join(lines)
+
+
+def cartpole(seed: int) -> Path:
+    """Where a run on CartPole is kept."""
+    return RESULTS / "mfec" / "CartPole-v1" / str(seed)
+
+
+def main() -> None:
+    """Runs what is not finished, draws, and prints the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10, help="of the grids")
+    parser.add_argument("--workers", type=int, default=1)
+    options = parser.parse_args()
+    run_all([gemrl_job(cartpole(seed), "CartPole-v1", "mfec", seed, 20_000) for seed in range(3)], options.workers)
+    file = RESULTS / "mfec" / "grids.csv"
+    if not file.exists():
+        partial = file.with_suffix(".partial")
+        run_grids(partial, options.seeds)
+        partial.rename(file)
+    values = read_grids(file)
+    draw(values, Path("docs/images/mfec-grid.png"))
+    print(f"{grid_table(values)}\n\n{cartpole_table(3)}")
+
+
+if __name__ == "__main__":
+    main()
