@@ -84,7 +84,7 @@ def _recipe(run: dict[str, Any]) -> AnyRecipe:
     """The recipe that a run's description holds."""
     fields = run.get("recipe")
     if not isinstance(fields, dict):
-        raise RunFolderError("this run.json holds no recipe")
+        raise RunFolderError(f"the run.json of this {run['algo']} run holds no recipe")
     return type(recipe(run["algo"])).from_dict(fields)
 
 
@@ -118,5 +118,5 @@ def lines(memory: Recollection) -> list[str]:
         f"chosen rollouts h*   mean {numbers.mean_length:,.2f}, median {numbers.median_length:,g}; 1 in {numbers.one_step:.1%}",
         f"follow to the end    {numbers.to_the_end:.1%}",
         f"leave before it      {away:.1%}: {numbers.at_the_cap:.1%} at the cap of {cap:,}, {numbers.by_choice:.1%} by choice",
-        f"planned return       Monte-Carlo return {numbers.gap:+,.2f}, on average",
+        f"planned beyond lived {numbers.gap:+,.2f} on average: planned return − Monte-Carlo return",
     ]
