@@ -55,11 +55,13 @@ def draw(view: View, panels: Sequence[str] = PANELS, kind: str = "png") -> bytes
     heights = [WIDE[name][1] for name in wide] + [HALF_HEIGHT] * -(-len(half) // 2)
     style = {"font.size": 9, "axes.titlesize": 9.5, "legend.fontsize": 8, "legend.frameon": False, "svg.hashsalt": "gemrl"}
     with plt.rc_context(style):
-        figure = plt.figure(figsize=(7.6, sum(heights) + 0.35), layout="constrained", dpi=120)
+        figure = plt.figure(figsize=(7.6, sum(heights) + 0.35), layout="constrained", dpi=110)
         figure.suptitle(view.title, fontsize=11)
         grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
         places = [grid[row, :] for row in range(len(wide))]
         places += [grid[len(wide) + number // 2, number % 2] for number in range(len(half))]
+        if len(half) % 2:
+            places[-1] = grid[-1, :]
         for name, place in zip(wide + half, places, strict=True):
             axes = figure.add_subplot(place)
             axes.grid(alpha=0.3)

@@ -129,9 +129,10 @@ def paint_step(axes: Any, view: View) -> None:
         else:
             length = min(length, lengths.size)
         axes.plot(length, planned, color=colour, marker="*", markersize=11, linestyle="", markeredgecolor=BLACK, zorder=4)
+    axes.plot([], [], color=GREY, marker="o", markersize=7, linestyle="", markerfacecolor="white", label="chosen h*")
     axes.plot([], [], color=GREY, marker="*", markersize=9, linestyle="", markeredgecolor=BLACK, label="planned return")
     exchange = ": best for one, told by the other" if isinstance(planner, (Twin, TwinReleased)) else ""
-    axes.set(xlabel="rollout length h", title=f"step t = {view.step:,}{exchange}")
+    axes.set(xlabel="rollout length h", ylabel="V[t, h]", title=f"step t = {view.step:,}{exchange}")
     _count_lengths(axes.xaxis, int(np.isfinite(view.values[0, at]).sum()))
     axes.margins(y=0.15)
     axes.legend()

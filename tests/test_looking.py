@@ -207,6 +207,14 @@ def test_pictures_of_other_kinds_of_one_episode(run: Path, tmp_path: Path) -> No
     assert (tmp_path / "c.pdf").read_bytes()[:4] == b"%PDF"
 
 
+def test_help_names_every_panel(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        main(["memory", "--help"])
+    assert exit_.value.code == 0
+    shown = capsys.readouterr().out
+    assert all(panel in shown for panel in PANELS)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [
