@@ -36,6 +36,16 @@ PANELS = (*WIDE, *HALF)
 
 HALF_HEIGHT = 2.5
 
+STYLE: dict[Any, Any] = {
+    "font.size": 9,
+    "axes.titlesize": 9.5,
+    "legend.fontsize": 8,
+    "legend.frameon": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "gemrl",
+}
+"""An SVG keeps its text as text, and the same names inside every time."""
+
 
 def check_panels(names: Sequence[str]) -> None:
     """Raises if there is no panel of one of these names."""
@@ -53,8 +63,7 @@ def draw(view: View, panels: Sequence[str] = PANELS, kind: str = "png") -> bytes
 
     wide, half = [name for name in WIDE if name in panels], [name for name in HALF if name in panels]
     heights = [WIDE[name][1] for name in wide] + [HALF_HEIGHT] * -(-len(half) // 2)
-    style = {"font.size": 9, "axes.titlesize": 9.5, "legend.fontsize": 8, "legend.frameon": False, "svg.hashsalt": "gemrl"}
-    with plt.rc_context(style):
+    with plt.rc_context(STYLE):
         figure = plt.figure(figsize=(7.6, sum(heights) + 0.35), layout="constrained", dpi=110)
         figure.suptitle(view.title, fontsize=11)
         grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)

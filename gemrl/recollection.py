@@ -140,7 +140,15 @@ class Numbers:
     @staticmethod
     def of(memory: Recollection) -> Numbers:
         """The numbers of what is remembered."""
-        shares = (float(share.mean()) for share in (memory.to_the_end, memory.at_the_cap, memory.by_choice))
-        lengths, gap = memory.length, float((memory.planned - memory.monte_carlo).mean())
-        middle = float(np.mean(lengths)), float(np.median(lengths)), float((lengths == 1).mean())
-        return Numbers(len(memory), len(memory.starts), *middle, *shares, gap)
+        length = memory.length
+        return Numbers(
+            rows=len(memory),
+            trajectories=len(memory.starts),
+            mean_length=float(length.mean()),
+            median_length=float(np.median(length)),
+            one_step=float((length == 1).mean()),
+            to_the_end=float(memory.to_the_end.mean()),
+            at_the_cap=float(memory.at_the_cap.mean()),
+            by_choice=float(memory.by_choice.mean()),
+            gap=float((memory.planned - memory.monte_carlo).mean()),
+        )

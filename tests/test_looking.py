@@ -71,12 +71,14 @@ def brute_numbers(lanes: list[oracle.Trajectories], planner: Planner) -> Numbers
 
 def planned_rows(memory: Memory) -> list[oracle.Trajectories]:
     """The planned rows of each lane, in time order, by walking the ring from its head."""
-    found = []
+    found: list[oracle.Trajectories] = []
     for lane in range(memory.size.shape[0]):
         size, waiting, head = (int(x[lane]) for x in (memory.size, memory.unplanned, memory.head))
         order = [(head - size + i) % memory.capacity for i in range(size - waiting)]
-        columns = (np.asarray(getattr(memory.rows, name))[lane, order] for name in ("reward", "discount", "last"))
-        found.append((*columns, np.asarray(memory.q_next)[:, lane, order]))
+        reward, discount, last = (
+            np.asarray(x)[lane, order] for x in (memory.rows.reward, memory.rows.discount, memory.rows.last)
+        )
+        found.append((reward, discount, last, np.asarray(memory.q_next)[:, lane, order]))
     return found
 
 
@@ -183,7 +185,7 @@ def test_the_command_tells_what_the_checkpoint_holds(run: Path, capsys: pytest.C
     shown = capsys.readouterr().out.splitlines()
     raw = load_file(run / "checkpoints" / "000000700" / "model.memory.safetensors")
     raw = {name.removeprefix("learning.memory."): array for name, array in raw.items() if name.startswith("learning.memory.")}
-    lanes = [(*(raw[name][lane] for name in ("reward", "discount", "last")), raw["q_next"][:, lane]) for lane in range(2)]
+    lanes = [(raw["reward"][lane], raw["discount"][lane], raw["last"][lane], raw["q_next"][:, lane]) for lane in range(2)]
     expected = brute_numbers(lanes, Twin(20))
     assert shown[0] == "gem on Pendulum-v1, seed 0, step 700: Twin(depth=20)"
     assert shown[1].split(maxsplit=1)[1] == "700 in 4 trajectories"
