@@ -161,6 +161,8 @@ def paint_monte_carlo(axes: Any, view: View) -> None:
     axes.set(xlabel="Monte-Carlo return", ylabel="planned return", title=f"all rows: planned − Monte-Carlo {gap:+,.2f}")
     bar = axes.figure.colorbar(mesh, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
     bar.set_label("rows")
+    bar.ax.yaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
+    bar.ax.yaxis.set_minor_formatter(lambda *_: "")
     bar.outline.set_visible(False)
 
 
