@@ -1,4 +1,4 @@
-"""The command line: gemrl train, resume, evaluate, algos, theory. JAX is imported only when it is needed."""
+"""The command line: gemrl train, resume, evaluate, memory, algos, theory. JAX is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_resume, _add_evaluate, _add_algos, _add_theory):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_memory, _add_algos, _add_theory):
         add(commands)
     if not words:
         parser.print_help()
@@ -157,6 +157,14 @@ def _add_evaluate(commands: Subcommands[_Parser]) -> None:
     evaluate.add_argument("--render", action="store_true", help="show the first episode in a window")
     _add_device(evaluate)
     evaluate.set_defaults(command=_evaluate)
+
+
+def _add_memory(commands: Subcommands[_Parser]) -> None:
+    from gemrl.looking import add_options, show_memory
+
+    memory = commands.add_parser("memory", help="show what a run remembers, as numbers and a picture", allow_abbrev=False)
+    add_options(memory, _count)
+    memory.set_defaults(command=show_memory)
 
 
 def _add_algos(commands: Subcommands[_Parser]) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from gemrl.env_args import env_title
-from gemrl.runs import describe, read_evaluations
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
+GREEN, PURPLE, BLACK = "#009E73", "#CC79A7", "#000000"
 """Colours that survive colour blindness and print (Okabe and Ito)."""
 
 
@@ -20,6 +20,8 @@ def learning_curve(folder: Path) -> Path | None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+
+    from gemrl.runs import describe, read_evaluations
 
     run, data = describe(folder), read_evaluations(folder)
     if not data["step"].size:

@@ -9,10 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemrl.evidence import Finding, Mean, expected_maximum
-from gemrl.figures import BLUE, GREY, ORANGE
-
-GREEN, PURPLE, BLACK = "#009E73", "#CC79A7", "#000000"
-"""More of Okabe and Ito's colours."""
+from gemrl.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 
 STYLE = {
     "Twin": (BLUE, "o"),
