@@ -1,4 +1,4 @@
-"""The command line: gemrl train, resume, evaluate, algos, theory. JAX is imported only when it is needed."""
+"""The command line: gemrl train, resume, evaluate, algos, theory, study. JAX is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_resume, _add_evaluate, _add_algos, _add_theory):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_algos, _add_theory, _add_study):
         add(commands)
     if not words:
         parser.print_help()
@@ -177,6 +177,12 @@ def _add_theory(commands: Subcommands[_Parser]) -> None:
     theory.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures; takes far longer")
     theory.add_argument("--seed", type=_whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
     theory.set_defaults(command=_theory)
+
+
+def _add_study(commands: Subcommands[_Parser]) -> None:
+    from gemrl.study import add_options
+
+    add_options(commands, _count)
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:
