@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Sequence
 from enum import Enum
@@ -85,17 +86,14 @@ class Conductor:
 
     def go(self, interrupts: Interrupts, show: Callable[[], None]) -> None:
         """Until all runs are done or failed, or an interrupt has stopped them."""
-        told = False
+        stopping = False
         while True:
             for tracked in self.in_state(State.RUNNING):
                 self._look_after(tracked, interrupts.asked)
-            if interrupts.asked:
-                for tracked in self.in_state(State.WAITING, State.ELSEWHERE):
-                    tracked.state = State.STOPPED
-                if not told:
-                    self.stop()
-                    told = True
-            else:
+            if interrupts.asked and not stopping:
+                stopping = True
+                self.stop()
+            elif not interrupts.asked:
                 self._start_some()
             show()
             if not self.in_state(State.WAITING, State.RUNNING, State.ELSEWHERE):
@@ -103,8 +101,11 @@ class Conductor:
             time.sleep(PAUSE)
 
     def stop(self) -> None:
-        """Asks all that run to write a checkpoint and end."""
+        """Asks all that run to write a checkpoint and end; what waits need not wait any longer."""
+        for tracked in self.in_state(State.WAITING, State.ELSEWHERE):
+            tracked.state = State.STOPPED
         for tracked in self.in_state(State.RUNNING):
+            self._tell(tracked, "asked to write a checkpoint and stop")
             if tracked.process:
                 tracked.process.stop()
 
@@ -150,7 +151,10 @@ class Conductor:
 
     def _done(self, tracked: Tracked) -> None:
         tidy(tracked.plan.job.folder, self._keep)
-        tracked.plan.job.log.unlink(missing_ok=True)
+        log = tracked.plan.job.log
+        log.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # other logs are in it
+            log.parent.rmdir()
         tracked.state = State.DONE
         self._tell(tracked, "done")
 
