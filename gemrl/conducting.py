@@ -9,9 +9,8 @@ from enum import Enum
 from pathlib import Path
 
 from gemrl import checkpoint
-from gemrl.errors import RunFolderError
 from gemrl.executors import Executor, Process
-from gemrl.locking import alone
+from gemrl.locking import is_free
 from gemrl.study_folder import Keep, Planned, tidy
 from gemrl.watchdog import Interrupts
 
@@ -59,13 +58,7 @@ class Tracked:
     @property
     def elsewhere(self) -> bool:
         """Whether a process that we did not start, or lost, is still at work in its folder."""
-        if not self.plan.job.folder.exists():
-            return False
-        try:
-            with alone(self.plan.job.folder):
-                return False
-        except RunFolderError:
-            return True
+        return not is_free(self.plan.job.folder)
 
 
 Tell = Callable[[Tracked, str], None]
@@ -147,7 +140,7 @@ class Conductor:
         elif tracked.elsewhere:
             tracked.state = State.WAITING
         else:
-            self._failed(tracked)
+            self._failed(tracked, code)
 
     def _done(self, tracked: Tracked) -> None:
         tidy(tracked.plan.job.folder, self._keep)
@@ -168,9 +161,10 @@ class Conductor:
             tracked.state = State.WAITING
             self._tell(tracked, "was killed; it will go on from its last checkpoint")
 
-    def _failed(self, tracked: Tracked) -> None:
+    def _failed(self, tracked: Tracked, code: int) -> None:
         tracked.failures += 1
-        reason = last_line(tracked.plan.job.log)
+        unseen = "it ended well but left nothing here: do all machines share this path?"
+        reason = last_line(tracked.plan.job.log) if code else unseen
         if tracked.failures >= TRIES:
             self._give_up(tracked, reason)
         else:

@@ -39,7 +39,9 @@ class Executor(Protocol):
     """Something that can start jobs."""
 
     slots: int
-    """How many at a time."""
+    """How many jobs it may be given."""
+    at_once: int
+    """How many of them execute at a time."""
 
     def start(self, job: Job) -> Process:
         """Starts a job, or goes on with it from its last checkpoint."""
@@ -87,7 +89,7 @@ class Local:
     """Processes on this machine, `workers` at a time."""
 
     def __init__(self, workers: int) -> None:
-        self.slots = workers
+        self.slots = self.at_once = workers
 
     def start(self, job: Job) -> LocalProcess:
         """Starts a process for the job."""

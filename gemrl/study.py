@@ -29,7 +29,12 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
     )
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"{', '.join(STUDIES)}, or a TOML file with a study of your own")
     parser.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (default: studies/<name>)")
-    parser.add_argument("--workers", type=count, metavar="N", help="runs at a time, one thread each (default: one per core)")
+    parser.add_argument(
+        "--workers", type=count, metavar="N", help="runs at a time, one thread each (default: one per core; with Ray: all)"
+    )
+    parser.add_argument("--executor", choices=("local", "ray"), default="local", help="where runs execute (default: local)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: the one this machine is part of)")
+    parser.add_argument("--gpus-per-run", type=_share, default=0.0, metavar="F", help="with Ray: GPUs of a run, such as 0.25")
     parser.add_argument("--steps", type=count, metavar="N", help="steps of every run")
     parser.add_argument("--seeds", type=count, metavar="N", help="how many seeds: 0 to N-1")
     parser.add_argument("--env", nargs="+", metavar="ENV", help="only these environments, or others")
@@ -45,6 +50,16 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
     kept.add_argument("--results-only", action="store_true", help="keep only CSV and JSON of finished runs, no models")
     parser.add_argument("--dry-run", action="store_true", help="only say what is to be done and how long it may take")
     parser.set_defaults(command=run_study)
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs")
+    return number
 
 
 def run_study(options: argparse.Namespace) -> int:
@@ -102,20 +117,30 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
     from gemrl.study_folder import planned, write_study
 
     extra = [] if options.checkpoint_every is None else ["--checkpoint-every", str(options.checkpoint_every)]
+    out = out.absolute() if options.executor == "ray" else out
     plans = planned(chosen, out, extra)
-    workers = options.workers or len(os.sched_getaffinity(0))
-    _say_what_is_to_do(chosen, plans, workers, out)
-    if options.dry_run:
-        return DONE
-    with alone(out):
-        write_study(chosen, plans, out)
-        return _conduct(plans, _executor(workers), out, options)
+    executor = _executor(options)
+    try:
+        _say_what_is_to_do(chosen, plans, executor.at_once, out)
+        if options.dry_run:
+            return DONE
+        with alone(out):
+            write_study(chosen, plans, out)
+            return _conduct(plans, executor, out, options)
+    finally:
+        executor.close()
 
 
-def _executor(workers: int) -> Executor:
+def _executor(options: argparse.Namespace) -> Executor:
     from gemrl.executors import Local
 
-    return Local(workers)
+    if options.executor == "ray":
+        from gemrl.ray_executor import Ray
+
+        return Ray(options.address or os.environ.get("RAY_ADDRESS") or "auto", options.workers, options.gpus_per_run)
+    if options.address or options.gpus_per_run:
+        raise BadValue(f"{'--address' if options.address else '--gpus-per-run'} is for --executor ray")
+    return Local(options.workers or len(os.sched_getaffinity(0)))
 
 
 def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: Path) -> None:
@@ -146,14 +171,13 @@ def _conduct(plans: list[Planned], executor: Executor, out: Path, options: argpa
         conductor.kill()
         end_now(f"stopped at once; runs in {out} keep their last checkpoints", INTERRUPTED)
 
-    show = Show(executor.slots)
+    show = Show(executor.at_once)
     conductor = show.conductor = Conductor(plans, executor, keep, show.tell)
     try:
         with Interrupts(insisted) as interrupts, show:
             conductor.go(interrupts, show)
     finally:
         conductor.kill()
-        executor.close()
     return _closing_words(conductor, out, partial(show.console.print, highlight=False, markup=False, soft_wrap=True))
 
 
