@@ -1,4 +1,4 @@
-"""The command line: gemrl train, resume, evaluate, memory, algos, theory. JAX is imported only when it is needed."""
+"""The command line: one command a function. JAX is imported only when it is needed."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_resume, _add_evaluate, _add_memory, _add_algos, _add_theory):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_memory, _add_algos, _add_theory, _add_study):
         add(commands)
     if not words:
         parser.print_help()
@@ -163,7 +163,7 @@ def _add_memory(commands: Subcommands[_Parser]) -> None:
     from gemrl.looking import add_options, show_memory
 
     memory = commands.add_parser("memory", help="show what a run remembers, as numbers and a picture", allow_abbrev=False)
-    add_options(memory, _count)
+    add_options(memory, count)
     memory.set_defaults(command=show_memory)
 
 
@@ -189,6 +189,12 @@ def _add_theory(commands: Subcommands[_Parser]) -> None:
     theory.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures; takes far longer")
     theory.add_argument("--seed", type=whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
     theory.set_defaults(command=_theory)
+
+
+def _add_study(commands: Subcommands[_Parser]) -> None:
+    from gemrl.study import add_options
+
+    add_options(commands, count)
 
 
 def _add_device(parser: argparse.ArgumentParser) -> None:

@@ -27,3 +27,14 @@ def alone(folder: Path) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+def is_free(folder: Path) -> bool:
+    """Whether no process is at work in the folder."""
+    if not folder.exists():
+        return True
+    try:
+        with alone(folder):
+            return True
+    except RunFolderError:
+        return False

@@ -15,7 +15,7 @@ import numpy as np
 
 import gemrl
 from gemrl.errors import ModelFileError, RunFolderError, unknown
-from gemrl.files import write_bytes, write_json
+from gemrl.files import check_digest, digest_of, read_sealed, write_bytes, write_json, write_sealed
 from gemrl.progress import PROGRESS_COLUMNS, Progress
 from gemrl.recipes import AnyRecipe
 from gemrl.training import Moment
@@ -115,13 +115,37 @@ def extend(folder: Path, steps: int) -> dict[str, Any]:
 
 
 def finished(folder: Path, steps: int) -> bool:
-    """Whether a run of so many steps came to its end and left its model."""
+    """Whether a run of so many steps came to its end and left its model, or its sealed results."""
     from gemrl.saving import ModelFiles
 
+    if (folder / SEALED).exists():
+        return _sealed_steps(folder) >= steps
     try:
         return bool(ModelFiles(folder / "model").read_header().get("num_timesteps", 0) >= steps)
     except ModelFileError:
         return False
+
+
+SEALED = "finished.json"
+"""Says of a finished run without its model that it is finished, with checksums of the results."""
+
+
+def seal_results(folder: Path) -> None:
+    """Writes down that a run is finished, so that its results count without its model."""
+    if not (folder / SEALED).exists():
+        digests = {name: digest_of(folder / name) for name in LOGS}
+        write_sealed(folder / SEALED, {"format": 1, "steps": describe(folder)["steps"], "sha256": digests})
+
+
+def _sealed_steps(folder: Path) -> int:
+    """The steps of a run whose results were sealed and are unaltered."""
+    sealed = read_sealed(folder / SEALED, 1)
+    digests, steps = sealed.get("sha256"), sealed.get("steps")
+    if not isinstance(digests, dict) or not isinstance(steps, int):
+        raise ModelFileError(f"{folder / SEALED} is damaged: it describes no results")
+    for name in LOGS:
+        check_digest(folder / name, digests.get(name))
+    return steps
 
 
 def load(path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Model:

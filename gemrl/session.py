@@ -64,6 +64,8 @@ def _arguments(options: argparse.Namespace) -> dict[str, Any]:
 
 def resume_run(options: argparse.Namespace) -> int:
     """Goes on with a run, or says that it is finished."""
+    from gemrl.checkpoint import place
+
     folder = options.run
     description = runs.describe(folder)
     runs.check_resumable(folder, description, other_versions=options.other_versions)
@@ -72,6 +74,12 @@ def resume_run(options: argparse.Namespace) -> int:
         if options.steps:
             if options.steps < description["steps"]:
                 raise RunFolderError(f"{folder} was made for {description['steps']:,} steps already")
+            if (
+                options.steps > description["steps"]
+                and runs.finished(folder, description["steps"])
+                and not place(folder).exists()
+            ):
+                raise RunFolderError(f"{folder} keeps no checkpoint, so it cannot go beyond its {description['steps']:,} steps")
             description = runs.extend(folder, options.steps)
         if runs.finished(folder, description["steps"]):
             print(f"{folder} is finished: {description['steps']:,} steps; --steps N goes beyond")

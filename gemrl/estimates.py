@@ -1,0 +1,143 @@
+"""How long a study will take: an estimate from the runs it has done, and before these from a table of speeds."""
+
+from __future__ import annotations
+
+import csv
+import heapq
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+from gemrl.study_folder import Planned
+
+TRAINING = {
+    "gem": 16.0,
+    "td3": 5.5,
+    "ddpg": 4.0,
+    "sac": 8.0,
+    "redq": 14.0,
+    "optimality-tightening": 8.0,
+    "ladder-0": 5.0,
+    "ladder-1": 7.0,
+    "ladder-2": 10.0,
+    "dqn": 3.0,
+    "ddqn": 3.0,
+    "dueling-dqn": 4.0,
+    "clipped-ddqn": 6.0,
+    "gem-discrete": 12.0,
+}
+"""Milliseconds of training per environment step, on one thread of the machine that the results in docs/ come from."""
+
+STEPPING = {"Humanoid": 0.5, "Ant": 0.3, "NoFrameskip": 2.0, "ALE/": 1.0}
+STEPPED = 0.15
+"""Milliseconds to act and step an environment, where none of these is in its name."""
+
+EPISODE, START = 600, 12.0
+"""Steps of an episode of evaluation, and seconds to start and compile: guesses."""
+
+
+class Glance(NamedTuple):
+    """How far a run is, as its CSV files say."""
+
+    step: int = 0
+    elapsed: float = 0.0
+    speed: float = 0.0
+    last_return: float | None = None
+
+
+def glance(folder: Path) -> Glance:
+    """How far the run in a folder is; speed is that of the last 1,000 steps or so."""
+    lines = [(_number(row, "time/total_timesteps"), _number(row, "time/time_elapsed")) for row in _rows(folder / "progress.csv")]
+    if not lines:
+        return Glance()
+    (step, elapsed), (step_before, elapsed_before) = lines[-1], lines[-2] if len(lines) > 1 else (0.0, 0.0)
+    speed = (step - step_before) / (elapsed - elapsed_before) if elapsed > elapsed_before else 0.0
+    returns = [_number(row, "return_mean") for row in _rows(folder / "evaluations.csv")]
+    return Glance(int(step), elapsed, speed, returns[-1] if returns else None)
+
+
+def _rows(file: Path) -> list[dict[str, Any]]:
+    """The lines of a CSV file that somebody may be writing to: only complete ones."""
+    try:
+        text = file.read_text()
+    except OSError:
+        return []
+    return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
+
+
+def _number(row: dict[str, Any], name: str) -> float:
+    try:
+        return float(row.get(name) or 0)
+    except ValueError:
+        return 0.0
+
+
+def tabled(plan: Planned, steps: int) -> float:
+    """Seconds for so many steps of a run, after the table."""
+    facts = plan.facts
+    stepping = next((cost for part, cost in STEPPING.items() if part in facts["env"]), STEPPED)
+    names = [name for name in TRAINING if facts["algo"].startswith(name)]
+    training = TRAINING[max(names, key=len)] if names else max(TRAINING.values())
+    trained = max(0, steps - facts["recipe"].get("learning_starts", 0))
+    evaluated = steps // facts["eval_every"] * facts["eval_episodes"] * EPISODE
+    return START + (trained * training + (steps + evaluated) * stepping) / 1000
+
+
+class Estimate:
+    """Seconds of runs: the table's, corrected by what runs of the same algorithm and environment took, or their like."""
+
+    def __init__(self, plans: Iterable[Planned]) -> None:
+        self._ratios: list[tuple[str, str, float]] = []
+        for plan in plans:
+            seen = glance(plan.job.folder)
+            if seen.step > plan.facts["recipe"].get("learning_starts", 0) + 1000:
+                ratio = (START + seen.elapsed) / tabled(plan, seen.step)
+                self._ratios.append((plan.run.entry.label, plan.run.env, ratio))
+
+    @property
+    def source(self) -> str:
+        """Where the numbers come from."""
+        if self._ratios:
+            return f"from {len(self._ratios)} run{'s' * (len(self._ratios) > 1)} in this folder and a table of relative costs"
+        return "from a table of speeds on another machine, so it may be off by a factor of two or three"
+
+    def whole(self, plan: Planned) -> float:
+        """Seconds of a whole run."""
+        return tabled(plan, plan.facts["steps"]) * self._correction(plan)
+
+    def left(self, plan: Planned, seen: Glance) -> float:
+        """Seconds until a run that is so far will be done."""
+        return max(0.0, tabled(plan, plan.facts["steps"]) - tabled(plan, seen.step)) * self._correction(plan, seen) + 1.0
+
+    def _correction(self, plan: Planned, seen: Glance | None = None) -> float:
+        if seen and seen.step > plan.facts["recipe"].get("learning_starts", 0) + 1000:
+            return (START + seen.elapsed) / tabled(plan, seen.step)
+        label, env = plan.run.entry.label, plan.run.env
+        for fits in (
+            [ratio for name, place, ratio in self._ratios if (name, place) == (label, env)],
+            [ratio for name, _, ratio in self._ratios if name == label],
+            [ratio for _, _, ratio in self._ratios],
+        ):
+            if fits:
+                return median(fits)
+        return 1.0
+
+
+def makespan(seconds: Sequence[float], workers: int) -> float:
+    """When the last of these jobs ends, if each worker takes the next one as soon as it is free."""
+    free = [0.0] * max(1, workers)
+    for duration in seconds:
+        heapq.heappush(free, heapq.heappop(free) + duration)
+    return max(free)
+
+
+def spoken(seconds: float) -> str:
+    """A duration for people."""
+    minutes = round(seconds / 60)
+    if seconds < 90:
+        return f"{max(1, round(seconds))} s"
+    if minutes < 120:
+        return f"{minutes} min"
+    hours = minutes / 60
+    return f"{hours:.1f} h" if hours < 48 else f"{hours / 24:.1f} days"

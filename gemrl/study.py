@@ -1,0 +1,198 @@
+"""The command `gemrl study`: runs what is not done yet of a study, and goes on with what was interrupted."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from gemrl.errors import BadValue
+from gemrl.studies import STUDIES, Checks, Study, study
+
+if TYPE_CHECKING:
+    from gemrl.conducting import Conductor
+    from gemrl.executors import Executor
+    from gemrl.study_folder import Planned
+
+
+def add_options(commands: Any, count: Callable[[str], int]) -> None:
+    """Adds `gemrl study` to the command line."""
+    parser = commands.add_parser(
+        "study",
+        help="run a study of the paper, or your own: recipes x environments x seeds",
+        description="Run what is not done yet of a study. It can be stopped at any time: the same words go on with it.",
+        epilog="Without a name, all studies are listed. docs/studies.md has more.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("name", metavar="NAME", nargs="?", help=f"{', '.join(STUDIES)}, or a TOML file with a study of your own")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the study's folder (default: studies/<name>)")
+    parser.add_argument(
+        "--workers", type=count, metavar="N", help="runs at a time, one thread each (default: one per core; with Ray: all)"
+    )
+    parser.add_argument("--executor", choices=("local", "ray"), default="local", help="where runs execute (default: local)")
+    parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: the one this machine is part of)")
+    parser.add_argument("--gpus-per-run", type=_share, default=0.0, metavar="F", help="with Ray: GPUs of a run, such as 0.25")
+    parser.add_argument("--steps", type=count, metavar="N", help="steps of every run")
+    parser.add_argument("--seeds", type=count, metavar="N", help="how many seeds: 0 to N-1")
+    parser.add_argument("--env", nargs="+", metavar="ENV", help="only these environments, or others")
+    parser.add_argument("--algo", nargs="+", metavar="NAME", help="only these recipes, or others; 'gem depth=20' changes a field")
+    parser.add_argument(
+        "--set", nargs="+", action="extend", metavar="FIELD=VALUE", dest="settings", help="fields to change in every recipe"
+    )
+    parser.add_argument("--eval-every", type=count, metavar="N", help="steps between evaluations")
+    parser.add_argument("--eval-episodes", type=count, metavar="K", help="episodes of an evaluation")
+    parser.add_argument("--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: one a minute)")
+    kept = parser.add_mutually_exclusive_group()
+    kept.add_argument("--keep-checkpoints", action="store_true", help="keep checkpoints of finished runs; gigabytes, maybe")
+    kept.add_argument("--results-only", action="store_true", help="keep only CSV and JSON of finished runs, no models")
+    parser.add_argument("--dry-run", action="store_true", help="only say what is to be done and how long it may take")
+    parser.set_defaults(command=run_study)
+
+
+def _share(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 64:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs")
+    return number
+
+
+def run_study(options: argparse.Namespace) -> int:
+    """Runs a study; the exit code."""
+    if options.name is None:
+        return _list_studies()
+    chosen = study(options.name)
+    out = options.out or Path("studies", chosen.name)
+    if isinstance(chosen, Checks):
+        return _check(options, out)
+    settings = None if options.settings is None else (*chosen.settings, *options.settings)
+    scaled = chosen.scaled(
+        steps=options.steps,
+        seeds=options.seeds,
+        envs=options.env and tuple(options.env),
+        algos=options.algo and tuple(options.algo),
+        settings=settings,
+        eval_every=options.eval_every,
+        eval_episodes=options.eval_episodes,
+    )
+    return _train_all(scaled, out, options)
+
+
+def _list_studies() -> int:
+    from rich import box
+    from rich.table import Table
+
+    from gemrl.cli import DONE
+    from gemrl.tables import show
+
+    table = Table("study", "what it is", "recipes", "environments", "seeds", "steps", box=box.SIMPLE_HEAD)
+    for name, one in STUDIES.items():
+        sizes = (len(one.algos), len(one.envs), len(one.seeds), one.steps) if isinstance(one, Study) else ()
+        table.add_row(name, one.title, *(f"{size:,}" for size in sizes))
+    show(table)
+    return DONE
+
+
+def _check(options: argparse.Namespace, out: Path) -> int:
+    """The theorems, as `gemrl theory` checks them."""
+    names = ("steps", "seeds", "env", "algo", "settings", "eval_every", "eval_episodes", "checkpoint_every", "workers")
+    for name in names:
+        if getattr(options, name) is not None:
+            raise BadValue(
+                f"the study {options.name} trains nothing, so it has no --{name.replace('_', '-')}; see `gemrl theory`"
+            )
+    from gemrl.theory import show_theory
+
+    return show_theory(argparse.Namespace(out=out, full=False, seed=0))
+
+
+def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
+    from gemrl.cli import DONE
+    from gemrl.locking import alone
+    from gemrl.study_folder import planned, write_study
+
+    extra = [] if options.checkpoint_every is None else ["--checkpoint-every", str(options.checkpoint_every)]
+    out = out.absolute() if options.executor == "ray" else out
+    plans = planned(chosen, out, extra)
+    executor = _executor(options)
+    try:
+        _say_what_is_to_do(chosen, plans, executor.at_once, out)
+        if options.dry_run:
+            return DONE
+        with alone(out):
+            write_study(chosen, plans, out)
+            return _conduct(plans, executor, out, options)
+    finally:
+        executor.close()
+
+
+def _executor(options: argparse.Namespace) -> Executor:
+    from gemrl.executors import Local
+
+    if options.executor == "ray":
+        from gemrl.ray_executor import Ray
+
+        return Ray(options.address or os.environ.get("RAY_ADDRESS") or "auto", options.workers, options.gpus_per_run)
+    if options.address or options.gpus_per_run:
+        raise BadValue(f"{'--address' if options.address else '--gpus-per-run'} is for --executor ray")
+    return Local(options.workers or len(os.sched_getaffinity(0)))
+
+
+def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: Path) -> None:
+    from gemrl.estimates import Estimate, glance, makespan, spoken
+
+    done = [plan for plan in plans if plan.done]
+    rest = [plan for plan in plans if plan not in done]
+    begun = sum((plan.job.folder / "run.json").exists() for plan in rest)
+    print(f"{chosen.name}: {chosen.title}")
+    sizes = f"{len(chosen.algos)} recipes x {len(chosen.envs)} environments x {len(chosen.seeds)} seeds, {chosen.steps:,} steps"
+    print(f"{sizes}; in {out}: {len(done)} done, {begun} begun, {len(rest) - begun} to start")
+    if rest:
+        estimate = Estimate(plans)
+        seconds = makespan([estimate.left(plan, glance(plan.job.folder)) for plan in rest], workers)
+        print(f"about {spoken(seconds)} with {workers} at a time, {estimate.source}", flush=True)
+
+
+def _conduct(plans: list[Planned], executor: Executor, out: Path, options: argparse.Namespace) -> int:
+    from gemrl.cli import INTERRUPTED
+    from gemrl.conducting import Conductor
+    from gemrl.study_folder import Keep
+    from gemrl.study_table import Show
+    from gemrl.watchdog import Interrupts, end_now
+
+    keep = Keep.RESULTS if options.results_only else Keep.ALL if options.keep_checkpoints else Keep.MODELS
+
+    def insisted() -> None:
+        conductor.kill()
+        end_now(f"stopped at once; runs in {out} keep their last checkpoints", INTERRUPTED)
+
+    show = Show(executor.at_once)
+    conductor = show.conductor = Conductor(plans, executor, keep, show.tell)
+    try:
+        with Interrupts(insisted) as interrupts, show:
+            conductor.go(interrupts, show)
+    finally:
+        conductor.kill()
+    return _closing_words(conductor, out, partial(show.console.print, highlight=False, markup=False, soft_wrap=True))
+
+
+def _closing_words(conductor: Conductor, out: Path, say: Callable[[str], None]) -> int:
+    from gemrl.cli import DONE, FAILED, INTERRUPTED
+    from gemrl.conducting import State
+
+    done, failed, stopped = (len(conductor.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))
+    if stopped:
+        say(f"interrupted: {done} of {len(conductor.all)} runs are done, the others keep their checkpoints; the same words go on")
+        return INTERRUPTED
+    for tracked in conductor.in_state(State.FAILED):
+        say(f"failed: {tracked.plan.run}: {tracked.reason} ({tracked.plan.job.log})")
+    if failed:
+        say(f"{done} of {len(conductor.all)} runs are done, {failed} failed; the same words try these again")
+        return FAILED
+    say(f"all {done} runs are done: {out}")
+    return DONE

@@ -1,0 +1,252 @@
+"""`gemrl study`: every run exactly once, whatever is killed, and equal to undisturbed ones."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from gemrl.cli import main
+from gemrl.errors import RunFolderError
+from gemrl.locking import alone
+from gemrl.runs import describe, read_evaluations
+from gemrl.studies import read_study
+from gemrl.study_folder import planned, write_study
+from tests.torture import PROOFS
+
+OWN = """
+algos = ["gem", "td3"]
+envs = ["Pendulum-v1"]
+seeds = 1
+steps = 1200
+eval_every = 500
+eval_episodes = 1
+settings = ["net_arch=(16,16)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
+"""
+PLACES = ("gem/Pendulum-v1/0", "td3/Pendulum-v1/0")
+
+
+@pytest.fixture(scope="module")
+def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("study") / "own.toml"
+    file.write_text(OWN)
+    return file
+
+
+@pytest.fixture(scope="module")
+def undisturbed(own: Path) -> Path:
+    assert main(["study", str(own), "--out", str(own.parent / "undisturbed"), "--workers", "2"]) == 0
+    return own.parent / "undisturbed"
+
+
+def mine(folder: Path, to: Path) -> Path:
+    shutil.copytree(folder, to)
+    return to
+
+
+def times(out: Path) -> dict[Path, int]:
+    return {
+        file.relative_to(out): file.stat().st_mtime_ns for file in out.rglob("*") if file.is_file() and file.name != "study.json"
+    }
+
+
+def test_a_study_leaves_runs_as_train_does(undisturbed: Path, tmp_path: Path) -> None:
+    names = {"run.json", "evaluations.csv", "progress.csv", "learning_curve.png", "model.safetensors", "model.json"}
+    for place in PLACES:
+        assert {file.name for file in (undisturbed / place).iterdir()} == names
+    assert {file.name for file in undisturbed.iterdir()} == {"gem", "td3", "study.json"}
+    content = json.loads((undisturbed / "study.json").read_text())
+    assert (content["envs"], content["seeds"], content["steps"]) == (["Pendulum-v1"], [0], 1200)
+    run = describe(undisturbed / PLACES[1])
+    assert content["recipes"]["td3"]["Pendulum-v1"] == run["recipe"]
+    assert run["threads"] == 1
+    settings = "net_arch=(16,16)", "learning_starts=200", "batch_size=16", "buffer_size=1000"
+    words = ["train", "Pendulum-v1", "--algo", "td3", "--steps", "1200", "--eval-every", "500", "--eval-episodes", "1"]
+    words += ["--threads", "1", "--run", str(tmp_path / "run"), "--set", *settings]
+    subprocess.run([sys.executable, "-m", "gemrl", *words], check=True, capture_output=True)
+    assert same_runs(undisturbed / PLACES[1], tmp_path / "run")
+
+
+def same_runs(one: Path, other: Path) -> bool:
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in PROOFS)
+
+
+def test_what_is_done_is_left_alone(own: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = times(undisturbed)
+    assert main(["study", str(own), "--out", str(undisturbed)]) == 0
+    shown = capsys.readouterr().out
+    assert "2 done, 0 begun, 0 to start" in shown
+    assert "start\n" not in shown.partition("to start\n")[2]
+    assert times(undisturbed) == before
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--steps", "600"], "steps is 1,200 there and 600 here"),
+        (["--eval-every", "700"], "eval_every is 500 there and 700 here"),
+        (["--set", "tau=0.5"], "tau is 0.6 there and 0.5 here"),
+    ],
+)
+def test_another_run_in_the_folder_stops_it(
+    own: Path, undisturbed: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = times(undisturbed)
+    assert main(["study", str(own), "--out", str(undisturbed), *words]) == 2
+    assert f"{undisturbed / PLACES[0]} holds another run: {message}" in capsys.readouterr().err
+    assert times(undisturbed) == before
+
+
+def test_results_alone_count_as_finished(
+    own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = mine(undisturbed, tmp_path / "out")
+    assert main(["study", str(own), "--out", str(out), "--results-only"]) == 0
+    for place in PLACES:
+        assert {file.name for file in (out / place).iterdir()} == {"run.json", "evaluations.csv", "progress.csv", "finished.json"}
+    before = times(out)
+    assert main(["study", str(own), "--out", str(out), "--results-only"]) == 0
+    assert main(["study", str(own), "--out", str(out)]) == 0
+    assert main(["resume", str(out / PLACES[0])]) == 0
+    assert "is finished" in capsys.readouterr().out
+    assert main(["resume", str(out / PLACES[0]), "--steps", "5000"]) == 2
+    assert "keeps no checkpoint" in capsys.readouterr().err
+    assert times(out) == before
+    with (out / PLACES[0] / "evaluations.csv").open("a") as file:
+        file.write("9999,1,1,1,1\n")
+    assert main(["study", str(own), "--out", str(out)]) == 1
+    assert "evaluations.csv is damaged" in capsys.readouterr().err
+
+
+def test_a_second_study_in_the_folder_is_refused(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with alone(tmp_path):
+        assert main(["study", str(own), "--out", str(tmp_path)]) == 2
+    assert "another process is at work" in capsys.readouterr().err
+
+
+def test_more_seeds_later_are_added(own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = mine(undisturbed, tmp_path / "out")
+    assert main(["study", str(own), "--out", str(out), "--algo", "gem", "--seeds", "2", "--dry-run"]) == 0
+    assert "1 done, 0 begun, 1 to start" in capsys.readouterr().out
+    assert json.loads((out / "study.json").read_text())["seeds"] == [0]  # a dry run writes nothing
+    more = read_study(own).scaled(algos=("gem", "sac"), seeds=2)
+    write_study(more, planned(more, out), out)
+    content = json.loads((out / "study.json").read_text())
+    assert (list(content["algos"]), content["seeds"], list(content["recipes"])) == (
+        ["gem", "td3", "sac"],
+        [0, 1],
+        ["gem", "td3", "sac"],
+    )
+    other = read_study(own).scaled(envs=("MountainCarContinuous-v0",), steps=99)
+    with pytest.raises(RunFolderError, match="holds another study: steps is 1,200 there and 99 here"):
+        write_study(other, planned(other, out), out)
+    (out / "study.json").write_text("{")
+    assert main(["study", str(own), "--out", str(out)]) == 2
+    assert "study.json is damaged" in capsys.readouterr().err
+
+
+FAULTY = """
+import gymnasium
+from gymnasium.envs.classic_control import PendulumEnv
+class Faulty(PendulumEnv):
+    steps = 0
+    def step(self, action):
+        type(self).steps += 1
+        if type(self).steps == 120:
+            raise RuntimeError("the motor is hot")
+        return super().step(action)
+gymnasium.register("Faulty-v0", Faulty, max_episode_steps=100)
+"""
+
+
+def test_a_run_that_fails_is_tried_again_and_told_and_the_others_go_on(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "faulty.py").write_text(FAULTY)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
+    words = ["--env", "faulty:Faulty-v0", "Pendulum-v1", "--algo", "td3", "--steps", "150", "--workers", "1"]
+    assert main(["study", str(own), "--out", str(tmp_path / "out"), *words]) == 1
+    shown = capsys.readouterr().out
+    reason = "the environment raised RuntimeError at .*: the motor is hot"
+    assert len(re.findall(rf"Faulty-v0, seed 0: failed and will be tried once more: {reason}", shown)) == 1
+    assert len(re.findall(rf"\nfailed: td3 on faulty:Faulty-v0, seed 0: {reason}", shown)) == 1
+    assert "1 of 2 runs are done, 1 failed" in shown
+    assert "the motor is hot" in (tmp_path / "out" / "logs" / "td3-faulty-Faulty-v0-0.txt").read_text()
+    assert read_evaluations(tmp_path / "out" / "td3" / "Pendulum-v1" / "0")["step"].tolist() == [150]
+
+
+class Begun:
+    """A study in a process of its own, whose words go to a file."""
+
+    def __init__(self, own: Path, out: Path, log: Path) -> None:
+        self.out, self._log = out, log
+        code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        code += "from gemrl.cli import main; sys.exit(main(sys.argv[1:]))"
+        words = ["study", str(own), "--out", str(out), "--workers", "2", "--checkpoint-every", "100", "--keep-checkpoints"]
+        with log.open("a") as file:
+            self.process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=file, stderr=file, env=os.environ)
+
+    @property
+    def said(self) -> str:
+        return self._log.read_text() if self._log.exists() else ""
+
+    @property
+    def workers(self) -> list[int]:
+        """The processes of its runs."""
+        try:
+            return [int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
+        except OSError:
+            return []
+
+    def steps(self) -> int:
+        """How far all its runs are, by their checkpoints."""
+        names = [int(folder.name) for folder in self.out.glob("*/*/*/checkpoints/[0-9]*")]
+        return sum(names)
+
+    def wait_for_progress(self) -> None:
+        """Until a run has a new checkpoint, or the study ends."""
+        start, deadline = self.steps(), time.monotonic() + 60
+        while self.steps() == start and self.process.poll() is None and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+
+def kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_kills_at_random_moments(own: Path, undisturbed: Path, tmp_path: Path) -> None:
+    """Study and workers are killed; in the end every run is there once, and equal to one that was left alone."""
+    rng, log = random.Random(0), tmp_path / "log.txt"
+    for sitting in ("interrupted", "killed", "left alone"):
+        study = Begun(own, tmp_path / "out", log)
+        for _ in range(2 if sitting == "killed" else 1):
+            study.wait_for_progress()
+            time.sleep(rng.uniform(0, 0.3))
+            kill(rng.choice(study.workers or [2**30]))
+        if sitting == "left alone":
+            break
+        study.wait_for_progress()
+        workers = study.workers
+        study.process.send_signal(signal.SIGINT if sitting == "interrupted" else signal.SIGKILL)
+        assert study.process.wait(60) == (130 if sitting == "interrupted" else -signal.SIGKILL), study.said
+        if sitting == "interrupted":
+            assert "the same words go on" in study.said
+            assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+    assert study.process.wait(120) == 0, study.said
+    assert study.said.count("was killed; it will go on") >= 2, study.said
+    for place in PLACES:
+        assert same_runs(undisturbed / place, tmp_path / "out" / place)
+        assert study.said.count(f"{place.split('/')[0]} on Pendulum-v1, seed 0: done") == 1
+    assert {str(file.parent.relative_to(tmp_path / "out")) for file in tmp_path.rglob("run.json")} == set(PLACES)
