@@ -1,4 +1,4 @@
-"""The command line: gemrl train, resume, evaluate, algos, theory. JAX is imported only when it is needed."""
+"""The command line: gemrl train, resume, evaluate, algos, theory, and those of results_cli. JAX is imported only when needed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import gemrl
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
+from gemrl.results_cli import add_results
 
 if TYPE_CHECKING:
     from gemrl.spaces import Layout
@@ -55,7 +56,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_resume, _add_evaluate, _add_algos, _add_theory):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_algos, _add_theory, add_results):
         add(commands)
     if not words:
         parser.print_help()

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from gemrl.palette import BLUE, GREY, ORANGE
 from gemrl.runs import describe, read_evaluations
-
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
-"""Colours that survive colour blindness and print (Okabe and Ito)."""
 
 
 def learning_curve(folder: Path) -> Path | None:

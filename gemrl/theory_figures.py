@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 
 from gemrl.evidence import Finding, Mean, expected_maximum
-from gemrl.figures import BLUE, GREY, ORANGE
+from gemrl.palette import BLUE, GREEN, GREY, ORANGE, PURPLE
 
-GREEN, PURPLE, BLACK = "#009E73", "#CC79A7", "#000000"
-"""More of Okabe and Ito's colours."""
+BLACK = "#000000"
 
 STYLE = {
     "Twin": (BLUE, "o"),
