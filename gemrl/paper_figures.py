@@ -161,7 +161,7 @@ def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], w
         [handles[method] for method in order],
         order,
         loc="outside lower center",
-        ncols=min(len(order), 2 + across),
+        ncols=_columns(order, 3.4 * max(across, 1.6)),
         frameon=False,
         title=text,
         title_fontproperties={"size": 8},
@@ -171,12 +171,20 @@ def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], w
     return picture
 
 
+def _columns(names: Sequence[str], inches: float) -> int:
+    """How many names fit beside each other."""
+    widest = 0.08 * max(len(name) for name in names) + 0.7
+    return max(1, min(len(names), int(inches / widest)))
+
+
 def _curve(panel: Any, group: list[Run], column: str, window: int, band: float, style: Style) -> Any:
     """Draws the mean of runs with its band; the line, for the legend."""
     steps, values = stacked(group, column)
     values = smoothed(values, window)
     middle, spread = values.mean(0), band * values.std(0)
     panel.fill_between(steps, middle - spread, middle + spread, color=style.colour, alpha=0.15, linewidth=0)
+    if len(steps) == 1:  # a band needs two
+        panel.errorbar(steps, middle, spread, color=style.colour, alpha=0.5, capsize=3)
     places = max(len(steps) // 8, 1)
     mark = {"marker": style.mark, "markersize": 3.5, "markevery": (places // 2, places)}
     (line,) = panel.plot(steps, middle, color=style.colour, linestyle=LINES[style.dash], linewidth=1.3, **mark)
