@@ -29,6 +29,9 @@ FILMS = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
 FILM_LIMIT, FILMS_LIMIT = 20_000_000, 100_000_000
 """Bytes of one film and of all films in a page."""
 
+SCRIPTS = ("base", "tables", "charts", "curves", "overall", "sections", "run", "start")
+"""The page's scripts, in the order in which they run."""
+
 SHOWN_APART = ("algo", "env", "seed", "recipe", "versions")
 
 
@@ -67,7 +70,7 @@ def page(collection: Collection, *, title: str | None = None, films: bool = True
     pieces = {
         "TITLE": html.escape(title),
         "STYLE": _file("page.css"),
-        "SCRIPT": _file("page.js"),
+        "SCRIPT": "\n".join(_file(f"{name}.js") for name in SCRIPTS),
         "DATA": json.dumps(plain(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "PLOTLY": get_plotlyjs().replace("</script", "<\\/script"),
     }
