@@ -84,7 +84,7 @@ def _point(row: dict[str, str | None], where: str) -> Point:
     method, env = ((row[column] or "").strip() for column in ("method", "env"))
     if not method or not env:
         raise BadValue(f"{where}: method and env must not be empty")
-    return Point(method, env, *numbers, (row.get("source") or "").strip())
+    return Point(method, env, numbers[0], numbers[1], (row.get("source") or "").strip())
 
 
 def beside(collection: Collection, points: Iterable[Point]) -> tuple[list[Record], list[str]]:

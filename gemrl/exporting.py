@@ -47,13 +47,18 @@ def places(collection: Collection, out: Path) -> dict[Path, Path]:
 
 
 def evaluations_npz(run: Run) -> bytes:
-    """timesteps [n], results [n, 1], ep_lengths [n, 1]: a run keeps the mean of its episodes, which stands for one."""
+    """timesteps [n], results [n, 2], ep_lengths [n, 2].
+
+    A run keeps the mean and the deviation of an evaluation's episodes, not each of them, so two stand-ins that have the
+    same mean and deviation take their place. One would not do: rl-zoo3 then takes runs for episodes.
+    """
     columns = run.evaluations
+    both = np.array([-1.0, 1.0])
     target = io.BytesIO()
     np.savez(
         target,
         timesteps=columns["step"].astype(np.int64),
-        results=columns["return_mean"][:, None],
-        ep_lengths=columns["length_mean"][:, None],
+        results=columns["return_mean"][:, None] + both * columns["return_std"][:, None],
+        ep_lengths=np.repeat(columns["length_mean"][:, None], 2, axis=1),
     )
     return target.getvalue()

@@ -99,7 +99,7 @@ def contents(collection: Collection, title: str, *, films: bool, others: Sequenc
         "cost": summary.cost_rows(collection),
         "recipes": summary.recipe_differences(collection),
         "runs": [_run(run, collection, budget if films else None, notes) for run in collection.runs],
-        "leftOut": list(collection.left_out),
+        "leftOut": [reason.replace(f"{collection.folder}/", "") for reason in collection.left_out],
         "notes": notes,
     }
 

@@ -122,19 +122,24 @@ def cost_rows(collection: Collection) -> list[Record]:
 
 def recipe_differences(collection: Collection) -> list[Record]:
     """For each method a line on it, and the fields in which it differs from the reference on the same environment."""
-    rival = reference(collection)
     summaries = {name: summary for group in GROUPS.values() for name, (summary, _) in group.items()}
     found = []
     for method in collection.methods:
-        env = next((env for env in collection.envs if collection.of(method, env) and collection.of(rival, env)), None)
-        own = next(run for run in collection.runs if run.method == method)
-        algo = str(own.description["algo"])
-        record: Record = {"method": method, "algo": algo, "summary": summaries.get(algo, ""), "reference": rival}
-        if env and method != rival:
-            first, second = collection.of(rival, env)[0], collection.of(method, env)[0]
-            record |= {"env": env, "fields": _fields(first, second)}
-        found.append(record | {"by_task": _by_task(collection, method)})
+        rival, env = _rival(collection, method)
+        first, second = collection.of(rival, env)[0], collection.of(method, env)[0]
+        algo = str(second.description["algo"])
+        record: Record = {"method": method, "algo": algo, "summary": summaries.get(algo, ""), "reference": rival, "env": env}
+        found.append(record | {"fields": _fields(first, second), "by_task": _by_task(collection, method)})
     return found
+
+
+def _rival(collection: Collection, method: str) -> tuple[str, str]:
+    """What a method is compared with, and where: the reference, or where the two never met, the first that was there too."""
+    for other in (reference(collection), *collection.methods):
+        for env in collection.envs:
+            if collection.of(method, env) and collection.of(other, env):
+                return other, env
+    raise AssertionError(f"{method} has no runs")
 
 
 def _fields(first: Run, second: Run) -> list[tuple[str, Any, Any]]:

@@ -60,5 +60,10 @@ function lines(name, x, middle, low, high, digits = ",.1f") {
     hovertemplate: `<b>%{fullData.name}</b>  %{y:${digits}}<br>%{x:,}<extra></extra>`,
   };
   if (!low) return [line];
+  if (x.length === 1) {
+    // a band needs two
+    const error = { type: "data", symmetric: false, array: [high[0] - middle[0]], arrayminus: [middle[0] - low[0]] };
+    return [{ ...line, error_y: { ...error, color: look.colour, thickness: 1.5 } }];
+  }
   return [{ ...edge, y: low }, { ...edge, y: high, fill: "tonexty", fillcolor: faded(look.colour, 0.14) }, line];
 }

@@ -15,7 +15,8 @@ function scores() {
     score ? [`${number(score.mean)} ± ${number(score.std)}`, el("small", {}, span(score.low, score.high))] : "–";
   const columns = data.envs.map(({ id }) => ({ ...numbers(id, id, (row) => cell(row.own[id])), best: best(id) }));
   const middle = (row) => (row.over ? [number(row.overall), el("small", {}, span(row.over.low, row.over.high))] : "–");
-  if (data.envs.length > 1) columns.push({ ...numbers("all tasks, normalised IQM", "overall", middle), best: best("overall") });
+  if (data.envs.length > 1 && data.overall.rows)
+    columns.push({ ...numbers("all tasks, normalised IQM", "overall", middle), best: best("overall") });
   return [
     note(
       "Mean ± standard deviation of runs, as the paper reports, and the bootstrap 95% interval of the mean. A run's score is the " +
@@ -123,7 +124,7 @@ function errors() {
 
 function recipes() {
   return data.recipes.map((recipe) => {
-    const rows = (recipe.fields || []).map(([field, theirs, own]) => ({ field, theirs, own }));
+    const rows = recipe.fields.map(([field, theirs, own]) => ({ field, theirs, own }));
     const columns = [coded("field", "field"), coded(recipe.reference, "theirs"), coded(recipe.method, "own")];
     const found = rows.length ? [table(columns, rows, { label: `${recipe.method} beside ${recipe.reference}` })] : [];
     const places = (values) => Object.entries(values).map(([env, value]) => `${exact(value)} on ${env}`);
@@ -136,7 +137,6 @@ function recipes() {
 
 function difference(recipe, rows) {
   if (recipe.method === recipe.reference) return "what the others are compared with";
-  if (!recipe.env) return `on no task together with ${recipe.reference}`;
   if (!rows.length) return `no field differs from ${recipe.reference}`;
   return `${plural(rows.length, "field")} differ${rows.length === 1 ? "s" : ""} from ${recipe.reference} on ${recipe.env}`;
 }
