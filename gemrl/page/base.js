@@ -42,7 +42,16 @@ const faded = (colour, part) =>
   Math.round(255 * part)
     .toString(16)
     .padStart(2, "0");
-const named = (name) => el("span", {}, el("span", { class: "dot", style: `background:${looks[name].colour}` }), name);
+function swatch({ colour, dash }) {
+  const [picture, line] = ["svg", "line"].map((kind) => document.createElementNS("http://www.w3.org/2000/svg", kind));
+  const stroke = { x2: 26, y1: 4, y2: 4, "stroke-width": 3, stroke: colour, "stroke-dasharray": DASHES[dash] };
+  Object.entries(stroke).forEach(([name, value]) => line.setAttribute(name, value));
+  picture.setAttribute("viewBox", "0 0 26 8");
+  picture.setAttribute("class", "swatch");
+  picture.append(line);
+  return picture;
+}
+const named = (name) => el("span", {}, swatch(looks[name]), name);
 
 const note = (text) => el("p", { class: "note" }, text);
 const cards = (...inside) => el("div", { class: inside.length > 1 ? "cards many" : "cards" }, ...inside);

@@ -50,14 +50,8 @@ function curveCard(env, quantity) {
 }
 
 function chip(method) {
-  const picture = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  const stroke = { x2: 26, y1: 4, y2: 4, "stroke-width": 3, stroke: method.colour, "stroke-dasharray": DASHES[method.dash] };
-  Object.entries(stroke).forEach(([name, value]) => line.setAttribute(name, value));
-  picture.setAttribute("viewBox", "0 0 26 8");
-  picture.append(line);
   const pressed = { "aria-pressed": "true", "data-method": method.name, onclick: () => toggle(method.name) };
-  return el("button", { class: "chip", type: "button", ...pressed }, picture, method.name);
+  return el("button", { class: "chip", type: "button", ...pressed }, swatch(method), method.name);
 }
 
 const press = (selector, pressed) =>
