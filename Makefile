@@ -47,10 +47,12 @@ torture: .venv/test.done ## Kill runs 100 times, damage files 10,000 times, fill
 	$(INSTALL) -e '.[bench]'
 	@touch $@
 
-# What tests need of Debian: EGL, to draw films off screen. Without root those tests skip by name.
+# What tests need of Debian: EGL, to draw films off screen, and a browser, to open reports in. Without root those tests skip by name.
 debian:
-	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null && ! ldconfig -p | grep -q libEGL.so.1; then \
-	  echo "installing libegl1"; apt-get update -qq && apt-get install -y -qq --no-install-recommends libegl1 >/dev/null; fi
+	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	  missing=""; ldconfig -p | grep -q libEGL.so.1 || missing="libegl1"; command -v chromium >/dev/null || missing="$$missing chromium"; \
+	  if [ -n "$$missing" ]; then \
+	    echo "installing $$missing"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

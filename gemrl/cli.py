@@ -15,6 +15,7 @@ from gemrl.env_args import add_env_args
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
+from gemrl.results_cli import add_results
 
 if TYPE_CHECKING:
     from gemrl.spaces import Layout
@@ -57,7 +58,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_resume, _add_evaluate, _add_memory, _add_algos, _add_theory, _add_study):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_memory, _add_study, add_results, _add_algos, _add_theory):
         add(commands)
     if not words:
         parser.print_help()

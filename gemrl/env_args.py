@@ -57,7 +57,7 @@ def env_args(run: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def place(run: Mapping[str, Any]) -> Named:
+def environment_of(run: Mapping[str, Any]) -> Named:
     """The environment of a run."""
     from gemrl.environments import Named  # gymnasium takes its time, and help and errors should not
 

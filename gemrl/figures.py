@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 
 from gemrl.env_args import env_title
-
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#777777"
-GREEN, PURPLE, BLACK = "#009E73", "#CC79A7", "#000000"
-"""Colours that survive colour blindness and print (Okabe and Ito)."""
+from gemrl.palette import BLUE, GREY, ORANGE
 
 
 def learning_curve(folder: Path) -> Path | None:

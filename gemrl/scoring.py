@@ -6,8 +6,7 @@ import argparse
 
 from gemrl import runs
 from gemrl.cli import DONE
-from gemrl.env_args import env_title
-from gemrl.env_args import place as environment_of
+from gemrl.env_args import env_title, environment_of
 
 
 def evaluate_run(options: argparse.Namespace) -> int:

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
-from gemrl.env_args import env_args, env_folder, env_title, parse_env_args, place
+from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args
 from gemrl.errors import BadValue, GemrlError, MissingExtra, RunBroken, RunFolderError
 from gemrl.locking import alone
 from gemrl.recipes import AnyRecipe, recipe, suited
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 def train_run(options: argparse.Namespace) -> int:
     """Trains in a new run's folder and says what came of it."""
     options.env_args = _arguments(options)
-    env = place(vars(options))()
+    env = environment_of(vars(options))()
     layout = Spaces.of(env).layout
     env.close()
     options.algo = suited(options.algo, layout)
@@ -69,7 +69,7 @@ def resume_run(options: argparse.Namespace) -> int:
     folder = options.run
     description = runs.describe(folder)
     runs.check_resumable(folder, description, other_versions=options.other_versions)
-    place(description)().close()
+    environment_of(description)().close()
     with alone(folder):
         if options.steps:
             if options.steps < description["steps"]:
@@ -128,7 +128,7 @@ class _Session:
         from gemrl.models import MODELS
         from gemrl.vector import made
 
-        run, env = self._run, made(place(self._run), self._run["n_envs"])
+        run, env = self._run, made(environment_of(self._run), self._run["n_envs"])
         return MODELS[run["algo"]].from_recipe(self._recipe(), env, seed=run["seed"], device=run["device"])
 
     def _recipe(self) -> AnyRecipe:
@@ -136,7 +136,7 @@ class _Session:
 
     def _load(self, found: Checkpoint) -> Model:
         """The model of a checkpoint, if it is this run's."""
-        model = runs.load(found.model, place(self._run), device=self._run["device"])
+        model = runs.load(found.model, environment_of(self._run), device=self._run["device"])
         if (model.algo, model.recipe, model.seed) != (self._run["algo"], self._recipe(), self._run["seed"]):
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: recipe or seed differ from run.json")
         if found.facts.get("env") != self._run["env"]:
@@ -154,7 +154,7 @@ class _Session:
         run = self._run
         recorder = runs.Recorder(self._folder, model.recipe)
         observation = self._go_on(model, recorder, found)
-        schedule = scheduled(place(run), run["eval_every"], run["eval_episodes"], run["seed"])
+        schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
         board = tensorboard(self._folder / "tensorboard", model.num_timesteps) if run["tensorboard"] else None
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemrl.evidence import Finding, Mean, expected_maximum
-from gemrl.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
+from gemrl.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 
 STYLE = {
     "Twin": (BLUE, "o"),

@@ -42,7 +42,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     try:
         yield made
     finally:
-        made.shutdown()
+        made.shutdown()  # type: ignore[no-untyped-call]
 
 
 def wait_for(condition: Any, what: str) -> None:

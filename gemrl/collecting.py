@@ -1,0 +1,200 @@
+"""A folder of runs, read into one table. Nothing in it is changed, and what cannot be read is left out and named."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gemrl import runs
+from gemrl.errors import DAMAGED, RunFolderError
+
+LAST_PART = 0.1
+"""A run's score is the mean return of the evaluations in this last part of training, of the last one at least."""
+
+
+def task_name(env: str) -> str:
+    """An environment's name without its namespace and version: ALE/Alien-v5 and AlienNoFrameskip-v4 are Alien."""
+    return env.split(":")[-1].split("/")[-1].rsplit("-v", 1)[0].removesuffix("NoFrameskip")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run: what run.json says, and the columns of evaluations.csv."""
+
+    folder: Path
+    method: str
+    description: dict[str, Any]
+    evaluations: dict[str, np.ndarray] = field(repr=False)
+    seconds: float | None = None
+
+    @property
+    def env(self) -> str:
+        return str(self.description["env"])
+
+    @property
+    def seed(self) -> int:
+        return int(self.description["seed"])
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """The fields of its recipe, as JSON has them."""
+        return self.description.get("recipe", {})
+
+    @property
+    def last_step(self) -> int:
+        return int(self.evaluations["step"][-1])
+
+    @property
+    def finished(self) -> bool:
+        """Whether it was evaluated at its last step."""
+        return self.last_step >= self.description.get("steps", 0)
+
+    @property
+    def speed(self) -> float | None:
+        """Environment steps per second, evaluations included."""
+        return self.last_step / self.seconds if self.seconds else None
+
+    def score(self, step: int) -> float:
+        """The mean return of the evaluations in the last part of training up to `step`."""
+        steps, returns = self.evaluations["step"], self.evaluations["return_mean"]
+        until = steps <= step
+        late = until & (steps > (1 - LAST_PART) * step)
+        return float(returns[late].mean() if late.any() else returns[until][-1:].mean() if until.any() else np.nan)
+
+
+@dataclass(frozen=True)
+class Collection:
+    """All runs below a folder."""
+
+    folder: Path
+    runs: tuple[Run, ...]
+    left_out: tuple[str, ...] = ()
+    """What could not be read, and why."""
+    study: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def methods(self) -> list[str]:
+        """In the study's order where there is one, else gem first, then by name."""
+        order = list(self.study.get("algos", {}))
+        names = {run.method for run in self.runs}
+        return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name != "gem", name))
+
+    @cached_property
+    def envs(self) -> list[str]:
+        """In the study's order where there is one, else by name."""
+        order = list(self.study.get("envs", []))
+        return sorted({run.env for run in self.runs}, key=lambda env: (order.index(env) if env in order else len(order), env))
+
+    def of(self, method: str, env: str) -> list[Run]:
+        """The runs of a method on an environment that count: finished ones, or all of them if none is."""
+        found = [run for run in self.runs if run.method == method and run.env == env]
+        return [run for run in found if run.finished] or found
+
+    def unfinished(self) -> list[Run]:
+        """Runs that are not at their end."""
+        return [run for run in self.runs if not run.finished]
+
+    def final_step(self, env: str) -> int:
+        """The last step that all runs of an environment that count have reached."""
+        return min(run.last_step for method in self.methods for run in self.of(method, env))
+
+    def scores(self, method: str, env: str) -> np.ndarray:
+        """The score of each run [runs]."""
+        step = self.final_step(env)
+        return np.array([run.score(step) for run in self.of(method, env)])
+
+
+def stacked(group: Sequence[Run], column: str = "return_mean") -> tuple[np.ndarray, np.ndarray]:
+    """One column of several runs, at the steps that all of them cover. -> [steps], [runs, steps]."""
+    every = [run.evaluations["step"] for run in group]
+    first, last = max(steps[0] for steps in every), min(steps[-1] for steps in every)
+    grid = np.unique(np.concatenate(every))
+    grid = grid[(grid >= first) & (grid <= last)]
+    return grid, np.array([np.interp(grid, run.evaluations["step"], run.evaluations[column]) for run in group])
+
+
+def collect(folder: Path) -> Collection:
+    """Every run below a folder, or the run that it is."""
+    if not folder.is_dir():
+        raise RunFolderError(f"{folder} is not a folder")
+    found: list[Run] = []
+    left_out: list[str] = []
+    for file in sorted(folder.rglob("run.json")):
+        try:
+            found.append(_read(file.parent, folder))
+        except RunFolderError as error:
+            left_out.append(" ".join(str(error).split()))
+    if not found:
+        because = f" that can be read: {left_out[0]}" if left_out else "; `gemrl train` makes them"
+        raise RunFolderError(f"{folder} holds no run{because}")
+    return Collection(folder, tuple(_told_apart(found)), tuple(left_out), _study(folder))
+
+
+def _read(folder: Path, root: Path) -> Run:
+    description = runs.describe(folder)
+    try:
+        evaluations = runs.read_evaluations(folder)
+    except OSError:
+        raise RunFolderError(f"{folder} has no evaluations.csv") from None
+    except (*DAMAGED, csv.Error):
+        raise RunFolderError(f"{folder}/evaluations.csv is damaged") from None
+    steps = evaluations["step"]
+    if not steps.size:
+        raise RunFolderError(f"{folder} has no evaluation yet")
+    if not (np.isfinite(steps).all() and np.isfinite(evaluations["return_mean"]).all() and (np.diff(steps) > 0).all()):
+        raise RunFolderError(f"{folder}/evaluations.csv is damaged: steps must grow and returns be numbers")
+    if not isinstance(description.get("steps", 0), int) or not isinstance(description.get("recipe", {}), dict):
+        raise RunFolderError(f"{folder}/run.json is damaged: its steps or its recipe are of another kind")
+    return Run(folder, _method(folder, root, description), description, evaluations, _seconds(folder))
+
+
+def _method(folder: Path, root: Path, description: dict[str, Any]) -> str:
+    """The algorithm's name, or that of its folder where it says more, as in td3-nstep-depth=5/Hopper-v5/0."""
+    algo, parts = str(description["algo"]), folder.relative_to(root).parts
+    places = [part for part in (root.name, *parts[:-1]) if part.startswith(algo) or algo.startswith(f"{part}-")]
+    return places[-1] if places else algo
+
+
+def _seconds(folder: Path) -> float | None:
+    """How long the run took, by the last line of progress.csv."""
+    try:
+        with (folder / "progress.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        return float(rows[-1]["time/time_elapsed"])
+    except (OSError, csv.Error, *DAMAGED):
+        return None
+
+
+def _study(folder: Path) -> dict[str, Any]:
+    """The study.json of a study's folder, if it has one that can be used."""
+    try:
+        content = json.loads((folder / "study.json").read_bytes())
+        kinds = {"name": str, "title": str, "algos": dict, "envs": list}
+        usable = isinstance(content, dict) and all(isinstance(content.get(name), kind) for name, kind in kinds.items())
+        return content if usable else {}
+    except (OSError, ValueError, RecursionError):
+        return {}
+
+
+def _told_apart(found: Iterable[Run]) -> list[Run]:
+    """The same runs; where a method has several recipes on an environment, its name says which fields it has of its own."""
+    found = list(found)
+    recipes: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for run in found:
+        known = recipes.setdefault((run.method, run.env), [])
+        if run.recipe not in known:
+            known.append(run.recipe)
+    return [replace(run, method=_longer(run, recipes[run.method, run.env])) for run in found]
+
+
+def _longer(run: Run, recipes: list[dict[str, Any]]) -> str:
+    names = dict.fromkeys(name for recipe in recipes for name in recipe)
+    varying = [name for name in names if any(recipe.get(name) != recipes[0].get(name) for recipe in recipes)]
+    return " ".join([run.method, *(f"{name}={run.recipe.get(name)}" for name in varying)])

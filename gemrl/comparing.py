@@ -1,0 +1,147 @@
+"""What `gemrl compare` does: other people's results, from CSV files, laid beside runs."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import math
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from gemrl.collecting import Collection, collect, stacked, task_name
+from gemrl.errors import BadValue, unknown
+from gemrl.report import publish
+from gemrl.summary import Record
+from gemrl.tables import show
+
+COLUMNS = ("method", "env", "step", "return")
+WIDEST = 6
+"""Methods of ours beside each other in the terminal; the page has them all."""
+
+
+class Point(NamedTuple):
+    """One number of other people's."""
+
+    method: str
+    env: str
+    step: float
+    value: float
+    source: str
+
+
+def show_comparison(options: argparse.Namespace) -> int:
+    """Prints both sides, and writes the page with both in it."""
+    collection = collect(options.runs)
+    points = [point for file in options.csv for point in read_points(file)]
+    others, elsewhere = beside(collection, points)
+    if not others:
+        raise BadValue(f"none of their tasks has runs here: theirs are {', '.join(elsewhere)}; ours {', '.join(collection.envs)}")
+    rows = shared_rows(collection, others)
+    if rows:
+        show(comparison_table(collection, rows))
+    else:
+        print("none of their steps lies within our runs, so only the page shows both")
+    if elsewhere:
+        print(f"without runs here: {', '.join(elsewhere)}")
+    return publish(options, collection, options.out or options.runs / "compare.html", others)
+
+
+def read_points(file: Path) -> list[Point]:
+    """The rows of a CSV file with the columns method, env, step, return, and perhaps source."""
+    try:
+        with file.open(newline="", encoding="utf-8-sig") as text:
+            reader = csv.DictReader(text)
+            names = reader.fieldnames or []
+            for column in COLUMNS:
+                if column not in names:
+                    near = unknown("column", column, names, f"; it has {', '.join(names) or 'none'}")
+                    raise BadValue(f"{file} lacks the column {column!r}" + str(near).partition("'" + column + "'")[2])
+            points = [_point(row, f"{file}, line {reader.line_num}") for row in reader]
+    except OSError as error:
+        raise BadValue(f"cannot read {file}: {error.strerror or error}") from None
+    except (UnicodeError, csv.Error) as error:
+        raise BadValue(f"{file} is not a CSV file: {error}") from None
+    if not points:
+        raise BadValue(f"{file} has no rows")
+    return points
+
+
+def _point(row: dict[str, str | None], where: str) -> Point:
+    numbers = []
+    for column in ("step", "return"):
+        try:
+            number = float((row[column] or "").replace(",", ""))
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number) or (column == "step" and number < 0):
+            raise BadValue(f"{where}: {column} must be a number, not {row[column]!r}")
+        numbers.append(number)
+    method, env = ((row[column] or "").strip() for column in ("method", "env"))
+    if not method or not env:
+        raise BadValue(f"{where}: method and env must not be empty")
+    return Point(method, env, numbers[0], numbers[1], (row.get("source") or "").strip())
+
+
+def beside(collection: Collection, points: Iterable[Point]) -> tuple[list[Record], list[str]]:
+    """Their curves, each with the environment of ours it stands beside; and those of their environments that have none."""
+    groups: dict[tuple[str, str], list[Point]] = {}
+    for point in points:
+        groups.setdefault((point.method, point.env), []).append(point)
+    found, elsewhere = [], []
+    for (method, env), group in groups.items():
+        ours = partners(collection, env)
+        elsewhere += [] if ours else [env]
+        steps = sorted({point.step for point in group})
+        values = [[point.value for point in group if point.step == step] for step in steps]
+        sources = "; ".join(dict.fromkeys(point.source for point in group if point.source))
+        curve = {"method": _distinct(method, collection), "env": env, "source": sources, "steps": np.array(steps)}
+        curve |= {"mean": np.array([np.mean(same) for same in values]), "std": np.array([np.std(same) for same in values])}
+        found += [{**curve, "beside": partner} for partner in ours]
+    return found, list(dict.fromkeys(elsewhere))
+
+
+def partners(collection: Collection, env: str) -> list[str]:
+    """Our environments beside which another's results belong: the same one, else the same task in another version."""
+    if env in collection.envs:
+        return [env]
+    small = env.startswith("MinAtar/")  # its games are not those of Atari
+    return [ours for ours in collection.envs if task_name(ours) == task_name(env) and ours.startswith("MinAtar/") == small]
+
+
+def _distinct(method: str, collection: Collection) -> str:
+    """Their name of a method, told apart from ours."""
+    return f"{method} (theirs)" if method in collection.methods else method
+
+
+def shared_rows(collection: Collection, others: Sequence[Record]) -> list[Record]:
+    """A row for each of their numbers at a step that our runs cover: both sides, ours interpolated between evaluations."""
+    rows = []
+    for other in others:
+        curves = {name: stacked(group) for name in collection.methods if (group := collection.of(name, other["beside"]))}
+        for step, value in zip(other["steps"], other["mean"], strict=True):
+            ours = {
+                name: float(np.interp(step, steps, values.mean(0)))
+                for name, (steps, values) in curves.items()
+                if steps[0] <= step <= steps[-1]
+            }
+            if ours:
+                rows.append({**other, "step": step, "value": value, "ours": ours})
+    return rows
+
+
+def comparison_table(collection: Collection, rows: Sequence[Record]) -> Table:
+    """Theirs beside ours, for the terminal."""
+    names = [name for name in collection.methods if any(name in row["ours"] for row in rows)][:WIDEST]
+    table = Table("task", "theirs", box=box.SIMPLE_HEAD)
+    for title in ("step", "their return", *names):
+        table.add_column(title, justify="right")
+    for row in sorted(rows, key=lambda row: (row["beside"], row["step"])):
+        ours = (f"{row['ours'][name]:,.0f}" if name in row["ours"] else "" for name in names)
+        task = row["beside"] if row["beside"] == row["env"] else f"{row['beside']} (theirs: {row['env']})"
+        table.add_row(task, row["method"], f"{row['step']:,.0f}", f"{row['value']:,.0f}", *ours)
+    return table

@@ -1,0 +1,62 @@
+"use strict";
+const data = JSON.parse(document.getElementById("data").textContent);
+const DASHES = { solid: "", dash: "6 3", dot: "2 3", dashdot: "7 3 2 3" };
+const looks = Object.fromEntries([...data.methods, ...data.otherMethods].map((method) => [method.name, method]));
+const hidden = new Set();
+const plots = new Map(); // element -> function that draws it
+const touch = matchMedia("(pointer: coarse)").matches; // a drag must scroll the page there, not zoom
+let band = "interval";
+
+// Elements: el("p", {class: "note"}, "text", child). Text is never read as HTML.
+function el(kind, attributes = {}, ...children) {
+  const made = document.createElement(kind);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+const whole = (x) => (x === null || x === undefined ? "–" : Math.round(x).toLocaleString("en"));
+const number = (x) => {
+  if (x === null || x === undefined) return "–";
+  const size = Math.abs(x);
+  return x.toLocaleString("en", { maximumFractionDigits: size >= 100 ? 0 : size >= 10 ? 1 : 2 });
+};
+const exact = (value) => {
+  if (value === null || value === undefined) return "–";
+  if (typeof value === "number") return Math.abs(value) >= 1000 ? value.toLocaleString("en") : String(value);
+  return typeof value === "object" ? JSON.stringify(value) : String(value);
+};
+const hours = (x) => (x === null ? "–" : x >= 1 ? `${x.toFixed(1)} h` : `${(60 * x).toFixed(1)} min`);
+const span = (low, high) => `[${number(low)}, ${number(high)}]`;
+const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+// Okabe and Ito's blue is too dark on a dark page.
+const colour = (name) => {
+  const own = looks[name].colour;
+  return own === "#0072B2" && document.documentElement.dataset.theme === "dark" ? "#3390D2" : own;
+};
+const faded = (colour, part) =>
+  colour +
+  Math.round(255 * part)
+    .toString(16)
+    .padStart(2, "0");
+function swatch({ colour, dash }) {
+  const [picture, line] = ["svg", "line"].map((kind) => document.createElementNS("http://www.w3.org/2000/svg", kind));
+  const stroke = { x2: 26, y1: 4, y2: 4, "stroke-width": 3, stroke: colour, "stroke-dasharray": DASHES[dash] };
+  Object.entries(stroke).forEach(([name, value]) => line.setAttribute(name, value));
+  picture.setAttribute("viewBox", "0 0 26 8");
+  picture.setAttribute("class", "swatch");
+  picture.append(line);
+  return picture;
+}
+const named = (name) => el("span", {}, swatch(looks[name]), name);
+
+const note = (text) => el("p", { class: "note" }, text);
+const cards = (...inside) => el("div", { class: inside.length > 1 ? "cards many" : "cards" }, ...inside);
+const card = (title, under, chart) =>
+  el("div", { class: "card" }, el("h3", {}, title), el("p", { class: "under" }, under), chart);
+const folded = (title, ...inside) => el("details", {}, el("summary", {}, title), ...inside);
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+const code = (value) => el("code", {}, exact(value));

@@ -1,0 +1,80 @@
+// Learning curves of each task, ours and other people's, and the buttons above them.
+
+function theirTrace(other) {
+  const few = other.steps.length <= 3;
+  return {
+    x: other.steps,
+    y: other.mean,
+    name: other.method,
+    meta: other.env,
+    visible: !hidden.has(other.method),
+    mode: few ? "markers" : "lines",
+    marker: { symbol: "diamond-open", size: 9, color: colour(other.method), line: { width: 2 } },
+    line: { color: colour(other.method), width: 1.5, dash: "dot" },
+    hovertemplate: "<b>%{fullData.name}</b> (%{meta})  %{y:,.0f}<br>%{x:,}<extra></extra>",
+  };
+}
+
+function ourTraces(curves) {
+  return Object.entries(curves).flatMap(([name, curve]) => {
+    const spread = (sign) => curve.mean.map((y, place) => y + sign * curve.std[place]);
+    const [low, high] = band === "interval" ? [curve.low, curve.high] : [spread(-1), spread(1)];
+    return lines(name, curve.steps, curve.mean, low, high);
+  });
+}
+
+// Ranges that show our runs in full, and what of theirs lies within; others often go on for far longer.
+function ranges(traces, last) {
+  const end = 1.04 * last;
+  const heights = traces.flatMap((trace) => trace.y.filter((_, place) => trace.x[place] <= end));
+  const [low, high] = [Math.min(...heights), Math.max(...heights)];
+  const room = 0.06 * (high - low || 1);
+  return { xaxis: { range: [0, end] }, yaxis: { range: [low - room, high + room] } };
+}
+
+function curveCard(env, quantity) {
+  const returns = quantity === "returns";
+  const title = returns ? "return" : "estimation error";
+  const counts = Object.values(env[quantity]).map((curve) => curve.runs);
+  const [fewest, most] = [Math.min(...counts), Math.max(...counts)];
+  const runs = fewest === most ? plural(most, "run") : `${fewest} to ${most} runs`;
+  const zero = { type: "line", xref: "paper", x0: 0, x1: 1, y0: 0, y1: 0, line: { width: 1, color: "#888888" } };
+  const make = () => {
+    const theirs = returns ? env.others.map(theirTrace) : [];
+    const traces = [...ourTraces(env[quantity]), ...theirs];
+    const last = Math.max(...Object.values(env[quantity]).map((curve) => curve.steps.at(-1)));
+    const shown = theirs.length ? ranges(traces, last) : { xaxis: { rangemode: "tozero" } };
+    return { traces, layout: layout("environment steps", title, { ...shown, shapes: returns ? [] : [zero] }) };
+  };
+  return card(env.id, `${runs} a method`, plot(`${title} on ${env.id}`, make));
+}
+
+function chip(method) {
+  const pressed = { "aria-pressed": "true", "data-method": method.name, onclick: () => toggle(method.name) };
+  return el("button", { class: "chip", type: "button", ...pressed }, swatch(method), method.name);
+}
+
+const press = (selector, pressed) =>
+  document.querySelectorAll(selector).forEach((button) => button.setAttribute("aria-pressed", String(pressed(button.dataset))));
+
+function toggle(name) {
+  if (!hidden.delete(name)) hidden.add(name);
+  press(".chip", (of) => !hidden.has(of.method));
+  redraw();
+}
+
+function choose(name) {
+  band = name;
+  press("[data-band]", (of) => of.band === band);
+  redraw();
+}
+
+function controls() {
+  const names = Object.entries({ interval: "95% interval", deviation: "std of runs" });
+  const buttons = names.map(([key, text]) => {
+    const pressed = { "data-band": key, "aria-pressed": String(key === band), onclick: () => choose(key) };
+    return el("button", { type: "button", ...pressed }, text);
+  });
+  const choice = el("span", { class: "choice", role: "group", "aria-label": "Band" }, ...buttons);
+  return el("div", { class: "bar stuck" }, ...[...data.methods, ...data.otherMethods].map(chip), choice);
+}

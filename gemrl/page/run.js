@@ -1,0 +1,72 @@
+// A run's own view, which opens over the page: #run-3 is the fourth.
+
+function pairs(title, values) {
+  const rows = Object.entries(values).map(([name, value]) => ({ name, value }));
+  if (!rows.length) return null;
+  return el("div", {}, el("h3", {}, title), table([coded("name", "name"), coded("value", "value")], rows, { label: title }));
+}
+
+function ownPlot(run, key, title, spread) {
+  const { step, [key]: middle, [spread]: width } = run.evaluations;
+  const edge = (sign) => width && middle.map((y, place) => y + sign * width[place]);
+  return plot(`${title} of this run`, () => ({
+    traces: lines(run.method, step, middle, edge(-1), edge(1)).map((trace) => ({ ...trace, visible: true })),
+    layout: layout("environment steps", title, { xaxis: { rangemode: "tozero" } }),
+  }));
+}
+
+function film({ kind, data: bytes, name }) {
+  const src = `data:${kind};base64,${bytes}`;
+  if (kind.startsWith("image")) return el("img", { src, alt: name });
+  return el("video", { src, controls: "", loop: "", muted: "", playsinline: "", "aria-label": name });
+}
+
+function facts(run) {
+  const steps = whole(run.lastStep) + (run.finished ? "" : ", not finished");
+  const told = { score: number(run.score), steps, time: hours(run.hours), "steps / s": number(run.speed), folder: run.place };
+  const lines = Object.entries(told).map(([name, value]) => {
+    return el("div", {}, el("dt", {}, name), el("dd", { class: name === "folder" ? "mono" : null }, value));
+  });
+  return el("dl", { class: "facts" }, ...lines);
+}
+
+const dialog = document.getElementById("run");
+
+function forgetPlots() {
+  plots.forEach((_, element) => {
+    if (!dialog.contains(element)) return;
+    seen.unobserve(element);
+    plots.delete(element);
+    Plotly.purge(element);
+  });
+}
+
+function openRun(run) {
+  forgetPlots();
+  const close = el("button", { type: "button", onclick: () => dialog.close() }, "Close");
+  dialog.replaceChildren(
+    el("header", {}, el("h2", { id: "run-title" }, `${run.method} on ${run.env}, seed ${run.seed}`), close),
+    facts(run),
+    ...run.films.map(film),
+    cards(
+      card("Return", "mean ± std of the episodes of each evaluation", ownPlot(run, "return_mean", "return", "return_std")),
+      card("Estimation error", "mean over the steps of the episodes", ownPlot(run, "estimation_error", "estimation error", null)),
+    ),
+    ...[pairs("Recipe", run.recipe), pairs("Run", run.facts), pairs("Versions", run.versions)].filter(Boolean),
+  );
+  if (!dialog.open) dialog.showModal();
+  dialog.scrollTop = 0;
+}
+
+dialog.addEventListener("close", () => {
+  if (location.hash.startsWith("#run-")) history.replaceState(null, "", "#runs");
+});
+dialog.addEventListener("click", (event) => {
+  if (event.target === dialog) dialog.close();
+});
+function follow() {
+  const found = /^#run-(\d+)$/.exec(location.hash);
+  if (found && data.runs[Number(found[1])]) openRun(data.runs[Number(found[1])]);
+  else if (dialog.open) dialog.close();
+}
+addEventListener("hashchange", follow);

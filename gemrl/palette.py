@@ -1,0 +1,30 @@
+"""Colours, dashes and marks by which methods are told apart, with colour blindness and in print too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product
+from typing import NamedTuple
+
+BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777"
+BLACK = "#000000"
+"""Colours that survive colour blindness and print (Okabe and Ito)."""
+
+COLOURS = (BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, GREY)
+DASHES = ("solid", "dash", "dot", "dashdot")
+MARKS = ("o", "s", "^", "D", "v", "P", "X")
+
+
+class Style(NamedTuple):
+    """How one method is drawn; `dash` is plotly's name of it."""
+
+    colour: str
+    dash: str
+    mark: str
+
+
+def styles(names: Iterable[str]) -> dict[str, Style]:
+    """A style for each name, no two alike up to 28 of them; gem, or what begins so, comes first and is blue."""
+    order = sorted(dict.fromkeys(names), key=lambda name: (name != "gem", name.split("-")[0] != "gem"))
+    every = [Style(colour, dash, mark) for dash, (colour, mark) in product(DASHES, zip(COLOURS, MARKS, strict=True))]
+    return {name: every[place % len(every)] for place, name in enumerate(order)}

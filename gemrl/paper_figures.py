@@ -1,0 +1,228 @@
+"""What `gemrl figure` does: the figures of the paper, and of any other study, drawn from runs."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from gemrl.cli import DONE
+from gemrl.collecting import Collection, Run, collect, stacked, task_name
+from gemrl.errors import RunFolderError, unknown
+from gemrl.files import write_bytes
+from gemrl.palette import GREY, Style, styles
+from gemrl.statistics import smoothed
+
+MUJOCO = ("HalfCheetah", "Ant", "Swimmer", "Humanoid", "Walker2d", "Hopper")
+GAMES = ("Alien", "Frostbite", "Zaxxon", "BattleZone", "WizardOfWor", "MsPacman")
+DISCRETE = ("gem-discrete", "dqn", "ddqn", "dueling-dqn", "clipped-ddqn")
+RETURN, ERROR = "return_mean", "estimation_error"
+LABELS = {RETURN: "return", ERROR: "estimation error"}
+LINES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
+FORMATS = ("png", "svg", "pdf")
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Which panels a figure has, and how its curves are drawn."""
+
+    title: str
+    tasks: tuple[str, ...]
+    methods: tuple[str, ...] = ()
+    """Those the paper draws; others that have runs are drawn behind them."""
+    rows: tuple[str, ...] = (RETURN,)
+    band: float = 1.0
+    """Standard deviations of runs on each side of their mean."""
+    steps: str = "environment steps"
+
+
+FIGURES = {
+    "mujoco": Figure("Learning curves on MuJoCo tasks", MUJOCO, ("gem", "td3", "sac", "ddpg", "td3-sil")),
+    "ablation": Figure(
+        "Ablations of GEM, and how far values are from returns",
+        ("HalfCheetah", "Ant", "Humanoid"),
+        ("gem", "td3", "td3-sil", "gem-no-tbp", "gem-no-asymmetry", "gem-lambda", "optimality-tightening", "redq"),
+        (RETURN, ERROR),
+    ),
+    "nstep": Figure("GEM beside n-step learning", MUJOCO, ("gem", "td3", "td3-nstep-depth=5", "td3-nstep-depth=1000"), band=0.5),
+    "atari": Figure("Atari games", GAMES, DISCRETE, steps="agent steps (4 frames each)"),
+    "atari-rollout": Figure("Rollout lengths of GEM on Atari games", GAMES, steps="agent steps (4 frames each)"),
+    "atari-sticky": Figure(
+        "Atari games with sticky actions", ("Alien", "Frostbite", "MsPacman"), DISCRETE, steps="agent steps (4 frames each)"
+    ),
+}
+"""The paper's figures, by the name of the study that runs them."""
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A drawn figure, its caption, and what is missing in it."""
+
+    files: dict[str, bytes]
+    caption: str
+    missing: tuple[str, ...]
+
+
+def show_figure(options: argparse.Namespace) -> int:
+    """Draws a figure into files and says what is missing in it."""
+    collection = collect(options.runs)
+    drawing = draw(chosen(options.name, collection), collection, options.smooth, options.format or FORMATS)
+    folder = options.out or options.runs
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for ending, content in drawing.files.items():
+            path = folder / f"{options.name}.{ending}"
+            write_bytes(path, content)
+            print(f"wrote {path}")
+    except OSError as error:
+        raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
+    for line in drawing.missing:
+        print(line)
+    return DONE
+
+
+def chosen(name: str, collection: Collection) -> Figure:
+    """The paper's figure of that name, or `all` tasks of the folder, which the name of its study means too."""
+    own = collection.study.get("name")
+    if name in FIGURES:
+        return FIGURES[name]
+    if name not in ("all", own):
+        known = [*FIGURES, "all", *([own] if own else [])]
+        raise unknown("figure", name, known, f"; known: {', '.join(known)}")
+    tasks = tuple(dict.fromkeys(task_name(env) for env in collection.envs))
+    return Figure(collection.study["title"] if name == own else "All runs", tasks, rows=(RETURN, ERROR))
+
+
+def draw(figure: Figure, collection: Collection, window: int | None = None, formats: Sequence[str] = FORMATS) -> Drawing:
+    """The figure with a panel for each environment that has runs."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    envs = [env for task in figure.tasks for env in collection.envs if task_name(env) == task]
+    if not envs:
+        raise RunFolderError(f"{collection.folder} has no run on {', '.join(figure.tasks)}")
+    found = {method for method in collection.methods if any(collection.of(method, env) for env in envs)}
+    methods = [*(method for method in figure.methods if method in found)]
+    methods += [method for method in collection.methods if method in found and method not in methods]
+    window = window or usual_window(collection, envs)
+    caption = captioned(figure, collection, methods, envs, window)
+    with plt.rc_context({"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "gemrl", "pdf.fonttype": 42}):
+        picture = _panels(plt, replace(figure, methods=tuple(methods)), collection, envs, window, caption)
+        files = {ending: _saved(picture, ending) for ending in formats}
+        plt.close(picture)
+    return Drawing(files, caption, tuple(_missing(figure, collection, envs)))
+
+
+def usual_window(collection: Collection, envs: Sequence[str]) -> int:
+    """Evaluations averaged around each: five in runs of fifty and more, else none."""
+    return 5 if min(len(run.evaluations["step"]) for run in collection.runs if run.env in envs) >= 50 else 1
+
+
+def captioned(figure: Figure, collection: Collection, methods: Sequence[str], envs: Sequence[str], window: int) -> str:
+    """What the curves and bands are, in words."""
+    seeds = [len(collection.of(method, env)) for method in methods for env in envs if collection.of(method, env)]
+    runs = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
+    band = {1.0: "one standard deviation", 0.5: "half a standard deviation"}[figure.band]
+    smooth = f"moving average over {window} evaluations" if window > 1 else "not smoothed"
+    plural = "s" if max(seeds) > 1 else ""
+    words = f"{figure.title}. Mean over {runs} run{plural} of deterministic evaluations, band: {band} of runs, {smooth}."
+    if ERROR in figure.rows:
+        soft = " The values of sac have entropy in them." if "sac" in methods else ""
+        words += f" Estimation error: Q(s, a) minus the discounted return that followed, mean over visited steps.{soft}"
+    return words
+
+
+def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], window: int, caption: str) -> Any:
+    across = min(3, len(envs))
+    tall = len(figure.rows) * -(-len(envs) // across)
+    picture = plt.figure(figsize=(3.4 * max(across, 1.6), 2.6 * tall + 0.9), layout="constrained", dpi=150)
+    grid = picture.subplots(tall, across, squeeze=False)
+    for panel in grid.flat:
+        panel.set_visible(False)
+    look = styles(figure.methods)
+    handles: dict[str, Any] = {}
+    for number, env in enumerate(envs):
+        for row, column in enumerate(figure.rows):
+            panel = grid[number // across * len(figure.rows) + row, number % across]
+            panel.set_visible(True)
+            for method in figure.methods:
+                group = collection.of(method, env)
+                if group:
+                    handles[method] = _curve(panel, group, column, window, figure.band, look[method])
+            _dress(panel, env, column, figure.steps)
+    order = [method for method in figure.methods if method in handles]
+    text = textwrap.fill(caption, int(38 * max(across, 1.6)))
+    picture.legend(
+        [handles[method] for method in order],
+        order,
+        loc="outside lower center",
+        ncols=_columns(order, 3.4 * max(across, 1.6)),
+        frameon=False,
+        title=text,
+        title_fontproperties={"size": 8},
+    )
+    picture.draw_without_rendering()
+    picture.set_layout_engine("none")  # else each file is laid out anew, a hair beside the last one
+    return picture
+
+
+def _columns(names: Sequence[str], inches: float) -> int:
+    """How many names fit beside each other."""
+    widest = 0.08 * max(len(name) for name in names) + 0.7
+    return max(1, min(len(names), int(inches / widest)))
+
+
+def _curve(panel: Any, group: list[Run], column: str, window: int, band: float, style: Style) -> Any:
+    """Draws the mean of runs with its band; the line, for the legend."""
+    steps, values = stacked(group, column)
+    values = smoothed(values, window)
+    middle, spread = values.mean(0), band * values.std(0)
+    panel.fill_between(steps, middle - spread, middle + spread, color=style.colour, alpha=0.15, linewidth=0)
+    if len(steps) == 1:  # a band needs two
+        panel.errorbar(steps, middle, spread, color=style.colour, alpha=0.5, capsize=3)
+    places = max(len(steps) // 8, 1)
+    mark = {"marker": style.mark, "markersize": 3.5, "markevery": (places // 2, places)}
+    (line,) = panel.plot(steps, middle, color=style.colour, linestyle=LINES[style.dash], linewidth=1.3, **mark)
+    return line
+
+
+def _dress(panel: Any, env: str, column: str, steps: str) -> None:
+    """Titles, axes and grid of a panel."""
+    if column == ERROR:
+        panel.axhline(0, color=GREY, linewidth=0.8, zorder=0)
+    panel.set_title(env)
+    panel.set_ylabel(LABELS[column])
+    panel.set_xlabel(steps)
+    panel.set_xlim(left=0)
+    panel.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}")
+    panel.yaxis.set_major_formatter(lambda y, _: f"{y:,g}")
+    panel.grid(alpha=0.3)
+    panel.spines[["top", "right"]].set_visible(False)
+
+
+def _saved(picture: Any, ending: str) -> bytes:
+    """The picture as a file, the same bytes each time."""
+    target = io.BytesIO()
+    dates = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
+    picture.savefig(target, format=ending, metadata=dates[ending])
+    return target.getvalue()
+
+
+def _missing(figure: Figure, collection: Collection, envs: Sequence[str]) -> list[str]:
+    """Lines on panels, curves and runs that are not in the figure."""
+    drawn = {task_name(env) for env in envs}
+    tasks = [task for task in figure.tasks if task not in drawn]
+    lines = [f"left out, for want of runs: {', '.join(tasks)}"] if tasks else []
+    for env in envs:
+        absent = [method for method in figure.methods if not collection.of(method, env)]
+        lines += [f"{env} has no run of {', '.join(absent)}"] if absent else []
+    unfinished = [run for run in collection.unfinished() if run.env in envs]
+    used = [run for run in unfinished if run in collection.of(run.method, run.env)]
+    if unfinished:
+        lines.append(f"{len(unfinished)} of the runs are not finished; {len(unfinished) - len(used)} of them are left out")
+    return [*lines, *(f"left out: {reason}" for reason in collection.left_out)]

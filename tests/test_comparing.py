@@ -1,0 +1,126 @@
+"""Other people's results beside runs, and runs in other people's files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemrl.cli import main
+from gemrl.collecting import Collection, collect
+from gemrl.comparing import beside, partners, read_points, shared_rows
+from tests.folders import write_run, write_study
+from tests.test_report import data_of
+
+ANCHORS = Path(__file__).parents[1] / "docs" / "anchors.csv"
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return collect(write_study(tmp_path_factory.mktemp("study")))
+
+
+def written(folder: Path, text: str) -> Path:
+    file = folder / "theirs.csv"
+    file.write_text(text)
+    return file
+
+
+def test_both_sides_at_the_same_step(study: Collection, tmp_path: Path) -> None:
+    """Our gem has 110 k at step 1,000 k; between two evaluations it is on the line between them."""
+    rows = "their,Hopper-v3,2500,300,paper\ntheir,Hopper-v3,2500,500,paper\n"
+    rows += 'td3,Hopper-v5,"10,000",7,\ntheir,Ant-v3,1,1,\nlate,Hopper-v3,99999,9,'
+    points = read_points(written(tmp_path, f"method,env,step,return,source\n{rows}\n"))
+    others, elsewhere = beside(study, points)
+    assert elsewhere == ["Ant-v3"]
+    assert [(other["method"], other["env"], other["beside"]) for other in others] == [
+        ("their", "Hopper-v3", "Hopper-v5"),
+        ("td3 (theirs)", "Hopper-v5", "Hopper-v5"),
+        ("late", "Hopper-v3", "Hopper-v5"),
+    ]
+    first, second = shared_rows(study, others)  # the late one is beyond our runs
+    assert (first["value"], first["std"][0], first["source"]) == (400, 100, "paper")
+    assert first["ours"] == {"gem": pytest.approx(275), "td3": pytest.approx(137.5)}
+    assert second["ours"]["td3"] == pytest.approx(550)
+
+
+def test_the_command_prints_and_writes_both(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, "method,env,step,return\nother,Hopper-v4,5000,321\n")
+    assert main(["compare", str(study.folder), "--csv", str(file), "--csv", str(ANCHORS), "--out", str(tmp_path / "c.html")]) == 0
+    shown = capsys.readouterr().out
+    line = next(line for line in shown.splitlines() if "other" in line)
+    assert line.split()[-3:] == ["321", "550", "275"]
+    assert "Hopper-v5 (theirs: Hopper-v4)" in line
+    data = data_of((tmp_path / "c.html").read_text())
+    assert {"other", "TD3, Tianshou"} <= {method["name"] for method in data["otherMethods"]}
+    hopper = next(env for env in data["envs"] if env["id"] == "Hopper-v5")
+    assert {other["method"] for other in hopper["others"]} >= {"other", "REDQ"}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("method,env,steps,return\n", "lacks the column 'step'; did you mean 'steps'?"),
+        ("method,env,step,return\n", "has no rows"),
+        ("", "lacks the column 'method'; it has none"),
+        ("method,env,step,return\na,b,c,1\n", "line 2: step must be a number, not 'c'"),
+        ("method,env,step,return\na,b,1,nan\n", "line 2: return must be a number, not 'nan'"),
+        ("method,env,step,return\na,b,1\n", "line 2: return must be a number, not None"),
+        ("method,env,step,return\n,b,1,1\n", "line 2: method and env must not be empty"),
+        ("method,env,step,return\na,Nowhere-v0,1,1\n", "none of their tasks has runs here"),
+    ],
+)
+def test_files_that_do_not_serve(
+    study: Collection, tmp_path: Path, text: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", str(study.folder), "--csv", str(written(tmp_path, text)), "--out", str(tmp_path / "c.html")]) == 2
+    error = capsys.readouterr().err
+    assert told in error
+    assert error.count("\n") == 1
+    assert not (tmp_path / "c.html").exists()
+
+
+def test_files_that_are_none(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "binary").write_bytes(b"\xff\xfe\x00")
+    assert main(["compare", str(study.folder), "--csv", str(tmp_path / "binary")]) == 2
+    assert "is not a CSV file" in capsys.readouterr().err
+    assert main(["compare", str(study.folder), "--csv", str(tmp_path / "nothing")]) == 2
+    assert "cannot read" in capsys.readouterr().err
+
+
+def test_partners(tmp_path: Path) -> None:
+    for number, env in enumerate(("MinAtar/Breakout-v1", "ALE/Breakout-v5", "BreakoutNoFrameskip-v4")):
+        write_run(tmp_path / str(number), "gem", env, 0, [1])
+    found = collect(tmp_path)
+    assert partners(found, "MinAtar/Breakout-v0") == ["MinAtar/Breakout-v1"]
+    assert partners(found, "ALE/Breakout-v5") == ["ALE/Breakout-v5"]
+    assert partners(found, "Breakout-v4") == ["ALE/Breakout-v5", "BreakoutNoFrameskip-v4"]
+
+
+def test_published_numbers_name_their_source() -> None:
+    points = read_points(ANCHORS)
+    assert all(point.source for point in points)
+    assert len({(point.method, point.env, point.step) for point in points}) == len(points)  # none twice
+
+
+def test_export_is_what_rl_zoo_reads(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """rl-zoo3's all_plots goes through <algo>/<env>_<n>/evaluations.npz and means results over their second axis."""
+    assert main(["export", str(study.folder), "--out", str(tmp_path / "logs")]) == 0
+    assert "wrote 12 runs" in capsys.readouterr().out
+    names = sorted(path.relative_to(tmp_path / "logs").as_posix() for path in (tmp_path / "logs").rglob("*.npz"))
+    assert names[:3] == [f"gem/HalfCheetah-v5_{number}/evaluations.npz" for number in (1, 2, 3)]
+    with np.load(tmp_path / "logs" / "gem" / "Hopper-v5_2" / "evaluations.npz", allow_pickle=False) as file:
+        assert set(file) == {"timesteps", "results", "ep_lengths"}
+        assert file["timesteps"].tolist() == list(range(1000, 11_000, 1000))
+        np.testing.assert_allclose(file["results"].mean(axis=1), 110.0 * np.arange(1, 11))
+        np.testing.assert_allclose(file["results"].std(axis=1), 1.0)
+        assert file["ep_lengths"].tolist() == [[100.0, 100.0]] * 10
+
+
+def test_export_replaces_nothing(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = tmp_path / "logs" / "td3" / "Hopper-v5_3"
+    own.mkdir(parents=True)
+    assert main(["export", str(study.folder), "--out", str(tmp_path / "logs")]) == 2
+    assert "is there already" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "logs").iterdir()] == ["td3"]  # nothing was written

@@ -1,0 +1,166 @@
+"""Folders of runs read into tables, and the figures drawn from them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from gemrl.cli import main
+from gemrl.collecting import Collection, collect, stacked, task_name
+from gemrl.errors import RunFolderError
+from gemrl.palette import styles
+from gemrl.paper_figures import FIGURES, _curve, captioned
+from gemrl.scales import OWN, REFERENCES, scale
+from tests.folders import write_run, write_study
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return collect(write_study(tmp_path_factory.mktemp("study")))
+
+
+def test_a_study_is_read_as_it_lies(study: Collection) -> None:
+    assert (study.methods, study.envs, len(study.runs)) == (["gem", "td3"], ["HalfCheetah-v5", "Hopper-v5"], 12)
+    assert sorted(run.seed for run in study.of("td3", "Hopper-v5")) == [0, 1, 2]
+    assert study.final_step("Hopper-v5") == 10_000
+    np.testing.assert_allclose(study.scores("gem", "Hopper-v5"), [1000, 1100, 1200])  # the last tenth is the last evaluation
+    assert (study.runs[0].seconds, study.runs[0].speed) == (5000.0, 2.0)
+    steps, values = stacked(study.of("gem", "Hopper-v5"))
+    np.testing.assert_allclose(steps, 1000 * np.arange(1, 11))
+    np.testing.assert_allclose(values.mean(0), 110 * np.arange(1, 11))
+
+
+def test_a_score_is_the_mean_of_the_last_tenth(tmp_path: Path) -> None:
+    write_run(tmp_path, "gem", "Hopper-v5", 0, range(40), every=10)
+    (run,) = collect(tmp_path).runs
+    assert run.score(400) == np.mean([36, 37, 38, 39])  # steps 370 to 400
+    assert run.score(200) == np.mean([18, 19])
+    assert np.isnan(run.score(5))
+
+
+def test_runs_of_different_length_are_compared_where_both_were(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1, 2, 3, 4])
+    write_run(tmp_path / "b", "td3", "Hopper-v5", 0, [5, 6])
+    write_run(tmp_path / "c", "td3", "Hopper-v5", 1, [9], steps=2000)
+    found = collect(tmp_path)
+    assert [run.folder.name for run in found.unfinished()] == ["c"]
+    assert found.final_step("Hopper-v5") == 2000
+    assert found.scores("gem", "Hopper-v5").tolist() == [2]
+    assert found.scores("td3", "Hopper-v5").tolist() == [6]  # c is not finished
+
+
+def test_names_tell_settings_apart(tmp_path: Path) -> None:
+    for depth in (5, 1000):
+        write_run(tmp_path / f"td3-nstep-depth={depth}" / "Hopper-v5" / "0", "td3-nstep", "Hopper-v5", 0, [1], depth=depth)
+        write_run(tmp_path / "more" / str(depth), "gem", "Hopper-v5", 0, [1], depth=depth)
+    assert collect(tmp_path).methods == [
+        "gem targets=Planned(planner=Twin(depth=1000))",
+        "gem targets=Planned(planner=Twin(depth=5))",
+        "td3-nstep-depth=1000",
+        "td3-nstep-depth=5",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("run.json", "{", "run.json is damaged"),
+        ("run.json", '{"algo": "gem", "env": "Hopper-v5", "seed": 0, "steps": "many"}', "its steps or its recipe"),
+        ("evaluations.csv", "step,return_mean\n1,2\n", "evaluations.csv is damaged"),
+        ("evaluations.csv", "step,return_mean,return_std,length_mean,estimation_error\n1,2\n", "evaluations.csv is damaged"),
+        ("evaluations.csv", "step,return_mean,return_std,length_mean,estimation_error\n", "no evaluation yet"),
+        (
+            "evaluations.csv",
+            "step,return_mean,return_std,length_mean,estimation_error\n2,1,1,1,1\n1,1,1,1,1\n",
+            "steps must grow",
+        ),
+        ("evaluations.csv", None, "no evaluations.csv"),
+    ],
+)
+def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path, name: str, text: str | None, told: str) -> None:
+    write_run(tmp_path / "good", "gem", "Hopper-v5", 0, [1, 2])
+    bad = write_run(tmp_path / "bad", "gem", "Hopper-v5", 1, [1, 2]) / name
+    if text is None:
+        bad.unlink()
+    else:
+        bad.write_text(text)
+    found = collect(tmp_path)
+    assert [run.folder.name for run in found.runs] == ["good"]
+    assert len(found.left_out) == 1
+    assert told in found.left_out[0]
+    with pytest.raises(RunFolderError, match="holds no run that can be read"):
+        collect(tmp_path / "bad")
+
+
+def test_an_empty_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["figure", "mujoco", "--runs", str(tmp_path)]) == 2
+    assert "holds no run; `gemrl train` makes them" in capsys.readouterr().err
+    assert main(["figure", "mujoco", "--runs", str(tmp_path / "nowhere")]) == 2
+    assert "is not a folder" in capsys.readouterr().err
+
+
+def test_scales(study: Collection, tmp_path: Path) -> None:
+    assert scale(study, "Hopper-v5") == REFERENCES["Hopper"]
+    write_run(tmp_path / "a", "gem", "Pendulum-v1", 0, [-1000, -200])
+    write_run(tmp_path / "b", "td3", "Pendulum-v1", 0, [-1400, -500])
+    assert scale(collect(tmp_path), "Pendulum-v1") == (-1200, -200, OWN)
+    assert [task_name(env) for env in ("ALE/Alien-v5", "AlienNoFrameskip-v4", "a.b:Cart-Pole-v0")] == [
+        "Alien",
+        "Alien",
+        "Cart-Pole",
+    ]
+
+
+def test_styles_differ() -> None:
+    names = [f"other-{number}" for number in range(24)] + ["gem"]
+    found = styles(names)
+    assert len(set(found.values())) == 25
+    assert found["gem"].colour == "#0072B2"
+
+
+def test_a_curve_is_mean_and_deviation_of_runs(study: Collection) -> None:
+    from matplotlib.figure import Figure
+
+    panel = Figure().subplots()
+    line = _curve(panel, study.of("gem", "Hopper-v5"), "return_mean", 1, 0.5, styles(["gem"])["gem"])
+    np.testing.assert_allclose(line.get_ydata(), 110 * np.arange(1, 11))
+    outline = np.asarray(panel.collections[0].get_paths()[0].vertices)
+    assert outline[:, 1].max() == pytest.approx(1100 + 0.5 * np.std([1000, 1100, 1200]))
+    smooth = _curve(panel, study.of("gem", "Hopper-v5"), "return_mean", 3, 1.0, styles(["gem"])["gem"])
+    np.testing.assert_allclose(smooth.get_ydata(), [165, *110 * np.arange(2, 10), 1045])
+
+
+def test_the_command_draws_what_there_is(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["figure", "ablation", "--runs", str(study.folder), "--smooth", "3", "--out"]
+    assert main([*words, str(tmp_path / "a")]) == 0
+    shown = capsys.readouterr().out
+    assert "left out, for want of runs: Ant, Humanoid" in shown
+    assert "HalfCheetah-v5 has no run of td3-sil, gem-no-tbp" in shown
+    starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
+    for ending, start in starts.items():
+        assert (tmp_path / "a" / f"ablation.{ending}").read_bytes().startswith(start)
+    assert main([*words, str(tmp_path / "b"), "--format", "svg"]) == 0
+    assert [file.name for file in (tmp_path / "b").iterdir()] == ["ablation.svg"]
+    assert (tmp_path / "b" / "ablation.svg").read_bytes() == (tmp_path / "a" / "ablation.svg").read_bytes()
+
+
+def test_captions_state_smoothing_and_bands(study: Collection) -> None:
+    caption = captioned(FIGURES["nstep"], study, ["gem"], ["Hopper-v5"], 5)
+    assert "Mean over 3 runs" in caption
+    assert "half a standard deviation of runs, moving average over 5 evaluations" in caption
+    assert "not smoothed" in captioned(FIGURES["ablation"], study, ["gem"], ["Hopper-v5"], 1)
+
+
+def test_a_study_of_ones_own_is_a_figure_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "td3" / "Pendulum-v1" / "0", "td3", "Pendulum-v1", 0, [1, 2])
+    facts = {"name": "mine", "title": "My study", "algos": {"td3": {}}, "envs": ["Pendulum-v1"]}
+    (tmp_path / "study.json").write_text(json.dumps(facts))
+    assert main(["figure", "mine", "--runs", str(tmp_path), "--format", "svg"]) == 0
+    assert (tmp_path / "mine.svg").exists()
+    assert main(["figure", "min", "--runs", str(tmp_path)]) == 2
+    assert "did you mean 'mine'?" in capsys.readouterr().err
+    assert main(["figure", "atari", "--runs", str(tmp_path)]) == 2
+    assert "has no run on Alien" in capsys.readouterr().err

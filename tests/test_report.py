@@ -1,0 +1,270 @@
+"""The report: its numbers, what it does with odd input, and how it behaves in a browser."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from gemrl import summary
+from gemrl.cli import main
+from gemrl.collecting import Collection, collect
+from gemrl.report import page, plain
+from gemrl.scales import REFERENCES
+from tests.folders import write_run, write_study
+
+pytest.importorskip("plotly")
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Collection:
+    return collect(write_study(tmp_path_factory.mktemp("study")))
+
+
+def data_of(text: str) -> dict[str, Any]:
+    """What a page has in it."""
+    found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
+    assert found
+    return json.loads(found[1])
+
+
+def test_scores_are_those_of_the_runs(study: Collection) -> None:
+    (row,) = [row for row in summary.score_rows(study) if (row["method"], row["env"]) == ("gem", "Hopper-v5")]
+    assert (row["runs"], row["step"], row["mean"]) == (3, 10_000, pytest.approx(1100))
+    assert row["std"] == pytest.approx(np.std([1000, 1100, 1200]))
+    assert (row["low"], row["high"]) == (pytest.approx(1000), pytest.approx(1200))  # 1/27 > 2.5% of resamples are all the worst
+    assert row["area"] == pytest.approx(1100 * 0.55)  # straight from a tenth to all
+    assert row["error"] == 10
+    low, high, _ = REFERENCES["Hopper"]
+    assert row["normalised"] == pytest.approx((1100 - low) / (high - low))
+
+
+def test_over_all_tasks(study: Collection) -> None:
+    found = summary.overall(study)
+    assert (found["methods"], found["reference"]) == (["gem", "td3"], "gem")
+    gem, td3 = found["rows"]
+    assert "improvement" not in gem
+    assert (td3["improvement"], td3["improvement_low"], td3["improvement_high"]) == (1, 1, 1)  # each gem run beats each td3 run
+    each = [
+        (1000 * (1 + seed / 10) - low) / (high - low)
+        for low, high, _ in (REFERENCES["Hopper"], REFERENCES["HalfCheetah"])
+        for seed in range(3)
+    ]
+    assert gem["iqm"] == pytest.approx(np.mean(sorted(each)[1:-1]))
+    assert found["efficiency"]["gem"]["value"][-1] == pytest.approx(gem["iqm"])
+    assert found["parts"][0] == pytest.approx(0.1)
+
+
+def test_methods_that_lack_a_task_are_not_compared_over_all(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1, 2])
+    write_run(tmp_path / "b", "gem", "Ant-v5", 0, [1, 2])
+    write_run(tmp_path / "c", "gem", "Ant-v5", 1, [3, 4])  # fewer runs on Hopper than on Ant
+    write_run(tmp_path / "d", "td3", "Hopper-v5", 0, [1, 2])
+    found = collect(tmp_path)
+    assert summary.overall(found)["methods"] == ["gem"]
+    table = summary.score_table(found, "gem")
+    assert table.shape == (2, 2)
+    assert np.isnan(table).sum() == 1
+
+
+def test_differences_of_recipes(study: Collection, tmp_path: Path) -> None:
+    gem, td3 = summary.recipe_differences(study)
+    assert gem["fields"] == []
+    assert ("batch_size", 100, 100) not in td3["fields"]
+    assert ("layer_norm", True, False) in td3["fields"]
+    write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1])
+    write_run(tmp_path / "b", "sac", "Hopper-v5", 0, [1])
+    write_run(tmp_path / "c", "td3", "Ant-v5", 0, [1])
+    write_run(tmp_path / "d", "ddpg", "Ant-v5", 0, [1])
+    found = {record["method"]: record for record in summary.recipe_differences(collect(tmp_path))}
+    assert found["sac"]["fields"][0] == ("family", "deterministic policy", "stochastic policy")
+    assert (found["td3"]["reference"], found["td3"]["env"]) == ("ddpg", "Ant-v5")  # gem was never there
+    assert ("n_critics", 1, 2) in found["td3"]["fields"]
+
+
+def test_cost_adds_up(study: Collection) -> None:
+    rows = summary.cost_rows(study)
+    assert len(rows) == 4
+    assert sum(row["hours"] for row in rows) == pytest.approx(12 * 5000 / 3600)
+    assert {row["speed"] for row in rows} == {2.0}
+
+
+def test_numbers_become_json() -> None:
+    values = {"a": np.array([1.0, np.nan, np.inf]), "b": np.int64(3), "c": (np.float32(0.5), True, None), 1: 1.23456789}
+    assert plain(values) == {"a": [1.0, None, None], "b": 3, "c": [0.5, True, None], "1": 1.23457}
+
+
+def test_the_page_is_one_file(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(study.folder), "--out", str(tmp_path / "deep" / "r.html")]) == 0
+    assert "12 runs of 2 methods on 2 environments" in capsys.readouterr().out
+    text = (tmp_path / "deep" / "r.html").read_text()
+    assert not re.search(r'<(?:script|img|link)[^>]+(?:src|href)="(?!data:)', text.replace(page_script(), ""))
+    assert str(study.folder) not in text  # no path of this machine
+    assert page(study) == page(study)
+    assert len(data_of(text)["runs"]) == 12
+
+
+def page_script() -> str:
+    from plotly.offline import get_plotlyjs
+
+    return str(get_plotlyjs())
+
+
+def test_what_cannot_be_read_is_in_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1, 2])
+    write_run(tmp_path / "b", "gem", "Hopper-v5", 1, [1], steps=5000)
+    (write_run(tmp_path / "c", "gem", "Hopper-v5", 2, [1]) / "evaluations.csv").write_text("?\n1\n")
+    assert main(["report", str(tmp_path), "--title", "Mine & <b>yours</b>"]) == 0
+    shown = capsys.readouterr().out
+    assert "is at step 1,000 of 5,000" in shown
+    assert "evaluations.csv is damaged" in shown
+    text = (tmp_path / "report.html").read_text()
+    assert "<title>Mine &amp; &lt;b&gt;yours&lt;/b&gt;</title>" in text
+    assert data_of(text)["leftOut"] == ["c/evaluations.csv is damaged"]
+
+
+def test_films_are_in_the_page_while_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = write_run(tmp_path, "gem", "Hopper-v5", 0, [1, 2])
+    (folder / "film.gif").write_bytes(b"GIF89a")
+    (folder / "videos").mkdir()
+    (folder / "videos" / "long.mp4").write_bytes(bytes(100))
+    found = collect(tmp_path)
+    assert [film["name"] for film in data_of(page(found))["runs"][0]["films"]] == ["film.gif", "long.mp4"]
+    assert data_of(page(found, films=False))["runs"][0]["films"] == []
+    monkeypatch.setattr("gemrl.report.FILM_LIMIT", 50)
+    data = data_of(page(found))
+    assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
+    assert "long.mp4" in data["notes"][0]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium is installed (Debian's package is chromium)")
+    driver = pytest.importorskip("playwright.sync_api")
+    with driver.sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield running
+        running.close()
+
+
+GIF = bytes.fromhex("47494638396101000100800000ffffff00000021f90401000000002c00000000010001000002024401003b")
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> str:
+    folder = write_study(tmp_path_factory.mktemp("shown"))
+    (folder / "gem" / "HalfCheetah-v5" / "0" / "film.gif").write_bytes(GIF)
+    write_run(folder / "x", "ddpg", "</script><img src=x onerror=alert(1)>-v0", 0, [1, 2])  # a request, if it were HTML
+    assert main(["report", str(folder), "--title", "A study"]) == 0
+    return (folder / "report.html").as_uri()
+
+
+@pytest.fixture(scope="module")
+def watched(browser: Any, address: str) -> Iterator[tuple[Any, list[str]]]:
+    """The page, opened once by a link to its first run, and a list of all it complains about or asks the network for."""
+    context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
+    tab, trouble = context.new_page(), []
+
+    def requested(request: Any) -> None:
+        if request.url.split("#")[0] != address and not request.url.startswith("data:"):
+            trouble.append(request.url)
+
+    tab.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
+    tab.on("pageerror", lambda error: trouble.append(str(error)))
+    tab.on("request", requested)
+    tab.goto(f"{address}#run-0")
+    yield tab, trouble
+    context.close()
+
+
+@pytest.fixture
+def opened(watched: tuple[Any, list[str]]) -> Iterator[Any]:
+    """The page with no run open; trouble fails the test."""
+    tab, trouble = watched
+    tab.evaluate("() => document.getElementById('run').close()")
+    yield tab
+    assert trouble == []
+
+
+def test_a_link_leads_to_a_run(watched: tuple[Any, list[str]]) -> None:
+    assert watched[0].locator("dialog[open] h2").inner_text() == "gem on HalfCheetah-v5, seed 0"
+
+
+RANGE = "gd => gd._fullLayout.xaxis.range"
+SHOWN = "gd => gd._fullData.filter(trace => trace.visible === true).map(trace => trace.name)"
+
+
+def test_a_curve_is_hidden_and_zoomed(opened: Any) -> None:
+    chart = opened.locator('[aria-label="return on Hopper-v5"]')
+    chart.scroll_into_view_if_needed()
+    opened.locator('[aria-label="return on Hopper-v5"] .main-svg').first.wait_for()
+    assert set(chart.evaluate(SHOWN)) == {"gem", "td3"}
+    means = chart.evaluate("gd => gd._fullData.filter(trace => trace.name === 'gem').at(-1).y")
+    np.testing.assert_allclose(list(means.values()) if isinstance(means, dict) else means, 110 * np.arange(1, 11), rtol=1e-5)
+    before = chart.evaluate(RANGE)
+    box = chart.locator(".nsewdrag").first.bounding_box()
+    opened.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.3 * box["height"])
+    opened.mouse.down()
+    opened.mouse.move(box["x"] + 0.6 * box["width"], box["y"] + 0.35 * box["height"], steps=4)
+    opened.mouse.up()
+    opened.wait_for_function("([gd, end]) => gd._fullLayout.xaxis.range[1] < 0.75 * end", arg=[chart.element_handle(), before[1]])
+    zoomed = chart.evaluate(RANGE)
+    opened.locator(".chip", has_text="td3").click()
+    assert set(chart.evaluate(SHOWN)) == {"gem"}
+    assert chart.evaluate(RANGE) == zoomed  # hiding a method does not undo a zoom
+    opened.locator(".chip", has_text="td3").click()
+    assert set(chart.evaluate(SHOWN)) == {"gem", "td3"}
+
+
+def test_tables_sort(opened: Any) -> None:
+    rows = opened.locator("#runs tbody tr")
+    assert rows.count() == 13
+    scores = "rows => rows.map(row => Number(row.children[4].textContent.replaceAll(',', '')))"
+    opened.locator("#runs thead button", has_text="score").click()
+    falling = rows.evaluate_all(scores)
+    assert falling == sorted(falling, reverse=True)
+    assert falling[0] == 1200
+    opened.locator("#runs thead button", has_text="score").click()
+    assert rows.evaluate_all(scores) == falling[::-1]
+    assert opened.locator('#runs th[aria-sort="ascending"]').inner_text().startswith("score")
+    gem = opened.locator("#scores tbody tr", has_text="gem").first
+    assert "1,100 ± 81.6" in gem.inner_text()
+    assert "[1,000, 1,200]" in gem.inner_text()
+
+
+def test_a_run_opens_inside_the_page(opened: Any) -> None:
+    opened.locator("#runs tbody tr", has_text="gem/HalfCheetah-v5/0").click()
+    view = opened.locator("dialog[open]")
+    assert view.locator("h2").inner_text() == "gem on HalfCheetah-v5, seed 0"
+    view.locator(".main-svg").first.wait_for()
+    told = view.inner_text()
+    assert "Planned(planner=Twin(depth=5))" in told
+    assert "gymnasium" in told
+    assert view.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
+    assert "#run-0" in opened.url
+    view.get_by_role("button", name="Close").click()
+    assert opened.locator("dialog[open]").count() == 0
+    assert "#run-0" not in opened.url
+
+
+def test_light_and_dark_narrow_and_wide(opened: Any) -> None:
+    paper = "() => getComputedStyle(document.body).backgroundColor"
+    light = opened.evaluate(paper)
+    opened.emulate_media(color_scheme="dark")
+    opened.wait_for_function(f"light => ({paper})() !== light", arg=light, timeout=5000)
+    opened.locator("#theme").click()
+    assert opened.evaluate(paper) == light
+    for width in (320, 390, 800, 1300, 2200):
+        opened.set_viewport_size({"width": width, "height": 800})
+        narrow = "width => document.documentElement.scrollWidth <= width"  # tables scroll, the page does not
+        opened.wait_for_function(narrow, arg=width, timeout=5000)  # charts follow in a moment
+    assert opened.locator("nav").bounding_box()["height"] == 800  # beside the text where there is room

@@ -1,0 +1,159 @@
+"""Statistics beside scipy, beside every resample there is, and beside rliable where it is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from gemrl import statistics
+
+RNG = np.random.default_rng(7)
+SCORES = RNG.normal(size=(5, 6)) + np.arange(6)
+
+some_scores = arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 4)), elements=st.floats(-50, 50))
+
+
+@given(some_scores)
+def test_the_interquartile_mean_is_scipys_trimmed_mean(scores: np.ndarray) -> None:
+    np.testing.assert_allclose(statistics.iqm(scores), stats.trim_mean(scores, 0.25, axis=None), rtol=1e-9, atol=1e-9)
+
+
+def test_missing_runs_count_for_nothing() -> None:
+    padded = np.vstack([SCORES, np.full((2, 6), np.nan)])
+    padded[0, 1], rest = np.nan, np.delete(SCORES.T.ravel(), 5)
+    np.testing.assert_allclose(statistics.iqm(padded), stats.trim_mean(rest, 0.25))
+    np.testing.assert_allclose(statistics.mean(padded), np.mean([SCORES[1:, 1].mean(), *SCORES.mean(0)[[0, 2, 3, 4, 5]]]))
+    np.testing.assert_allclose(statistics.performance_profile(padded, np.array([2.0])), [(rest > 2).mean()])
+    drawn = statistics.resampled(padded, np.random.default_rng(0), 50)
+    assert (np.isfinite(drawn).sum(1) == [5, 4, 5, 5, 5, 5]).all()
+    assert np.isnan(statistics.iqm(np.full((2, 2), np.nan)))
+
+
+def test_mean_and_standard_deviation_are_those_of_the_runs() -> None:
+    assert statistics.mean(np.array([[1.0, 10.0], [3.0, 20.0]])) == 8.5
+    np.testing.assert_allclose(statistics.std(np.array([[1.0, 10.0], [3.0, 20.0]])), [1.0, 5.0])
+    assert statistics.median(np.array([[1.0, 10.0, 5.0], [3.0, 20.0, 5.0]])) == 5.0
+
+
+def test_resamples_stay_within_their_task() -> None:
+    drawn = statistics.resampled(SCORES, np.random.default_rng(0), 400)
+    for task in range(6):
+        assert set(np.unique(drawn[:, :, task])) == set(SCORES[:, task])
+    assert not np.array_equal(drawn[..., 0] == SCORES[0, 0], drawn[..., 1] == SCORES[0, 1])  # tasks are drawn apart
+
+
+def test_the_interval_is_that_of_all_resamples_there_are() -> None:
+    """Three runs of one task and two of another have 27 * 4 resamples, so their percentiles can be counted out."""
+    scores = np.array([[1.0, 10.0], [2.0, 14.0], [6.0, np.nan]])
+    every = [
+        (np.mean(first) + np.mean(second)) / 2
+        for first in itertools.product([1.0, 2.0, 6.0], repeat=3)
+        for second in itertools.product([10.0, 14.0], repeat=2)
+    ]
+    found = statistics.interval(scores, statistics.mean, np.random.default_rng(0), 40_000)
+    assert found.value == pytest.approx((3 + 12) / 2)
+    low, high = np.quantile(every, [0.025, 0.975], method="inverted_cdf")
+    np.testing.assert_allclose([found.low, found.high], [low, high], atol=1e-9)
+
+
+def test_the_interval_of_one_task_is_scipys() -> None:
+    scores = RNG.exponential(size=(30, 1))
+    theirs = stats.bootstrap((scores[:, 0],), np.mean, method="percentile", n_resamples=20_000, rng=np.random.default_rng(1))
+    ours = statistics.interval(scores, statistics.mean, np.random.default_rng(2), 20_000)
+    np.testing.assert_allclose(ours[1:], theirs.confidence_interval, atol=0.01)
+
+
+def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
+    """Of 300 experiments with 10 runs on 4 tasks; the percentile bootstrap is known to be a little narrow."""
+    rng, held = np.random.default_rng(3), 0
+    for _ in range(300):
+        found = statistics.interval(rng.normal(size=(10, 4)), statistics.mean, rng, 300)
+        held += bool(found.low <= 0 <= found.high)
+    assert 0.88 < held / 300 < 0.98
+
+
+@settings(max_examples=50)
+@given(some_scores, st.integers(1, 5), st.integers(0, 9))
+def test_probability_of_improvement_is_scipys_u(scores: np.ndarray, runs: int, seed: int) -> None:
+    scores, other = np.round(scores), np.round(np.random.default_rng(seed).normal(size=(runs, scores.shape[1])))
+    each = [
+        stats.mannwhitneyu(ours, theirs, method="asymptotic").statistic / (len(ours) * len(theirs))
+        for ours, theirs in zip(scores.T, other.T, strict=True)
+    ]
+    assert statistics.probability_of_improvement(scores, other) == pytest.approx(np.mean(each))
+    back = statistics.probability_of_improvement(other, scores)
+    assert back == pytest.approx(1 - np.mean(each))
+
+
+def test_who_wins_always_wins_in_every_resample() -> None:
+    found = statistics.improvement_interval(SCORES + 100, SCORES, np.random.default_rng(0), 100)
+    np.testing.assert_array_equal(found, 1)
+
+
+def test_profiles_count_runs() -> None:
+    thresholds = np.linspace(-3, 9, 25)
+    expected = [sum(score > threshold for score in SCORES.ravel()) / SCORES.size for threshold in thresholds]
+    found = statistics.profile_interval(SCORES, thresholds, np.random.default_rng(0), 500)
+    np.testing.assert_allclose(found.value, expected)
+    assert (found.low <= found.value).all()
+    assert (found.value <= found.high).all()
+    area = np.trapezoid(statistics.performance_profile(SCORES, np.linspace(-20, 20, 40_001)), np.linspace(-20, 20, 40_001))
+    assert area - 20 == pytest.approx(SCORES.mean(), abs=1e-3)  # the area under a profile is the mean
+
+
+def test_an_efficiency_curve_is_the_interquartile_mean_of_each_step() -> None:
+    curves = RNG.normal(size=(4, 3, 7)).cumsum(-1)
+    found = statistics.efficiency_curve(curves, np.random.default_rng(0), 300)
+    np.testing.assert_allclose(found.value, [stats.trim_mean(curves[..., step], 0.25, axis=None) for step in range(7)])
+    alone = statistics.interval(curves[..., 6], statistics.iqm, np.random.default_rng(0), 300)
+    np.testing.assert_allclose([found.low[6], found.high[6]], alone[1:])  # same draws, so the same bounds
+
+
+def test_area_under_a_curve() -> None:
+    steps = np.array([0.0, 1.0, 3.0])
+    assert statistics.area_under_curve(steps, 2 * steps) == pytest.approx(3.0)  # the mean of 2x over [0, 3]
+    np.testing.assert_allclose(statistics.area_under_curve(steps, np.array([[5.0, 5, 5], [0, 1, 1]])), [5, 2.5 / 3])
+    assert statistics.area_under_curve(np.array([4.0]), np.array([8.0])) == 8.0
+
+
+def test_normalising_and_smoothing() -> None:
+    np.testing.assert_allclose(
+        statistics.normalised(np.array([[5.0, 0.0]]), np.array([0.0, -10]), np.array([10.0, 10])), [[0.5, 0.5]]
+    )
+    values = RNG.normal(size=(2, 20))
+    expected = [[row[max(t - 2, 0) : t + 3].mean() for t in range(20)] for row in values]
+    np.testing.assert_allclose(statistics.smoothed(values, 5), expected)
+    np.testing.assert_allclose(statistics.smoothed(values, 1), values)
+
+
+if importlib.util.find_spec("rliable"):  # needs an older pandas than the rest: pip install rliable 'pandas<3'
+
+    def test_beside_rliable() -> None:
+        """The same numbers; intervals to the noise of their resamples."""
+        from rliable import library, metrics
+
+        ours, theirs = SCORES, RNG.normal(size=(4, 6)) + np.arange(6)
+        thresholds = np.linspace(-2, 8, 11)
+        assert statistics.iqm(ours) == pytest.approx(metrics.aggregate_iqm(ours))
+        assert statistics.mean(ours) == pytest.approx(metrics.aggregate_mean(ours))
+        assert statistics.median(ours) == pytest.approx(metrics.aggregate_median(ours))
+        better = metrics.probability_of_improvement(ours, theirs)
+        assert statistics.probability_of_improvement(ours, theirs) == pytest.approx(better)
+        profile = [library.run_score_deviation(ours, threshold) for threshold in thresholds]
+        np.testing.assert_allclose(statistics.performance_profile(ours, thresholds), profile)
+
+        def both(x: Any) -> np.ndarray:
+            return np.array([metrics.aggregate_iqm(x), metrics.aggregate_mean(x)])
+
+        _, bounds = library.get_interval_estimates({"a": ours}, both, reps=20_000)
+        for place, statistic in enumerate((statistics.iqm, statistics.mean)):
+            found = statistics.interval(ours, statistic, np.random.default_rng(0), 20_000)
+            np.testing.assert_allclose(found[1:], bounds["a"][:, place], atol=0.02)
