@@ -119,7 +119,7 @@ class Checks:
 WARM_UP = "learning_starts=10000"
 MUJOCO = ("HalfCheetah-v5", "Ant-v5", "Swimmer-v5", "Humanoid-v5", "Walker2d-v5", "Hopper-v5")
 GAMES = ("Alien", "Frostbite", "Zaxxon", "BattleZone", "WizardOfWor", "MsPacman")
-PLAIN = tuple(f"{game}NoFrameskip-v4" for game in GAMES)
+PLAIN = tuple(f"ALE/{game}-v5" for game in GAMES)
 STICKY = tuple(f"ALE/{game}-v5" for game in ("Alien", "Frostbite", "MsPacman"))
 MINATAR = tuple(f"MinAtar/{game}-v1" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 DISCRETE = ("gem-discrete", "dqn", "ddqn", "dueling-dqn", "clipped-ddqn")
