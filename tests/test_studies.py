@@ -145,6 +145,7 @@ def test_an_estimate_learns_from_runs_in_the_folder(tmp_path: Path) -> None:
     before = Estimate(plans)
     assert "may be off" in before.source
     assert before.whole(plans[0]) == tabled(plans[0], 5000)
+    assert before.left(plans[0], Glance()) >= before.whole(plans[0])
     slow = 10 * tabled(plans[0], 5000)
     write_progress(plans[0], 5000, slow)
     assert glance(plans[0].job.folder) == Glance(5000, slow, 2500 / (0.75 * slow), None)  # the half line is not counted
