@@ -108,7 +108,8 @@ class Estimate:
 
     def left(self, plan: Planned, seen: Glance) -> float:
         """Seconds until a run that is so far will be done."""
-        return max(0.0, tabled(plan, plan.facts["steps"]) - tabled(plan, seen.step)) * self._correction(plan, seen) + 1.0
+        behind = tabled(plan, seen.step) if seen.step else 0.0  # a run that has not begun still has to start and compile
+        return max(0.0, tabled(plan, plan.facts["steps"]) - behind) * self._correction(plan, seen) + 1.0
 
     def _correction(self, plan: Planned, seen: Glance | None = None) -> float:
         if seen and seen.step > plan.facts["recipe"].get("learning_starts", 0) + 1000:

@@ -217,8 +217,9 @@ def read_study(file: Path) -> Study:
     missing = [name for name in ("algos", "envs") if name not in content]
     if missing:
         raise BadValue(f"{file} does not say its {missing[0]}")
-    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
-    return Study(**{"name": file.stem, "title": file.stem, **values})
+    values: dict[str, Any] = {"name": file.stem, "title": file.stem}
+    values |= {name: tuple(value) if isinstance(value, list) else value for name, value in content.items()}
+    return Study(**values)
 
 
 def _check_kind(what: str, value: Any, kind: type, inner: type) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemrl.errors import BadValue
 from gemrl.studies import STUDIES, Checks, Study, study
+from gemrl.threads import thread_count
 
 if TYPE_CHECKING:
     from gemrl.conducting import Conductor
@@ -106,8 +107,12 @@ def _check(options: argparse.Namespace, out: Path) -> int:
             raise BadValue(
                 f"the study {options.name} trains nothing, so it has no --{name.replace('_', '-')}; see `gemrl theory`"
             )
+    from gemrl.cli import DONE
     from gemrl.theory import show_theory
 
+    if options.dry_run:
+        print(f"the experiments of `gemrl theory`, into {out}: a minute or two")
+        return DONE
     return show_theory(argparse.Namespace(out=out, full=False, seed=0))
 
 
@@ -140,7 +145,7 @@ def _executor(options: argparse.Namespace) -> Executor:
         return Ray(options.address or os.environ.get("RAY_ADDRESS") or "auto", options.workers, options.gpus_per_run)
     if options.address or options.gpus_per_run:
         raise BadValue(f"{'--address' if options.address else '--gpus-per-run'} is for --executor ray")
-    return Local(options.workers or len(os.sched_getaffinity(0)))
+    return Local(options.workers or thread_count())
 
 
 def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from gemrl.cli import main
 from gemrl.errors import BadValue, GemrlError, UnknownName
 from gemrl.estimates import Estimate, Glance, glance, makespan, spoken, tabled
 from gemrl.recipes import RECIPES, Recipe, difference
@@ -144,6 +145,7 @@ def test_an_estimate_learns_from_runs_in_the_folder(tmp_path: Path) -> None:
     before = Estimate(plans)
     assert "may be off" in before.source
     assert before.whole(plans[0]) == tabled(plans[0], 5000)
+    assert before.left(plans[0], Glance()) >= before.whole(plans[0])
     slow = 10 * tabled(plans[0], 5000)
     write_progress(plans[0], 5000, slow)
     assert glance(plans[0].job.folder) == Glance(5000, slow, 2500 / (0.75 * slow), None)  # the half line is not counted
@@ -154,3 +156,35 @@ def test_an_estimate_learns_from_runs_in_the_folder(tmp_path: Path) -> None:
         assert after.whole(plan) / before.whole(plan) == pytest.approx(10, rel=0.1)
     assert after.left(plans[0], glance(plans[0].job.folder)) < 5
     assert "from 1 run in this folder" in after.source
+
+
+def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"  {name} " in shown for name in STUDIES)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["theory", "--steps", "5"], "trains nothing, so it has no --steps"),
+        (["quick", "--address", "127.0.0.1:1"], "--address is for --executor ray"),
+        (["quick", "--gpus-per-run", "0.5"], "--gpus-per-run is for --executor ray"),
+        (["quick", "--gpus-per-run", "-1"], "'-1' is not a number of GPUs"),
+        (["quick", "--executor", "rai"], "invalid choice: 'rai'"),
+        (["quick", "--results-only", "--keep-checkpoints"], "not allowed with"),
+        (["quick", "--workres", "2"], "did you mean '--workers'"),
+        (["quick", "--seeds", "0"], "at least 1"),
+    ],
+)
+def test_wrong_words(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", *words, "--out", str(tmp_path / "out")]) == 2
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dry_run_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("quick", "theory"):
+        assert main(["study", name, "--dry-run", "--out", str(tmp_path / "out")]) == 0
+    assert "12 to start" in capsys.readouterr().out
+    assert not (tmp_path / "out").exists()
