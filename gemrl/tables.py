@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from rich import box
@@ -77,3 +78,9 @@ def show(table: Table) -> None:
     if not console.is_terminal:
         console = Console(width=160)
     console.print(table, highlight=False)
+
+
+def working(words: str) -> AbstractContextManager[Any]:
+    """Says on a terminal, while it lasts, what is being done."""
+    console = Console()
+    return console.status(words) if console.is_terminal else nullcontext()
