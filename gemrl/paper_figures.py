@@ -15,6 +15,7 @@ from gemrl.errors import RunFolderError, unknown
 from gemrl.files import write_bytes
 from gemrl.palette import GREY, Style, styles
 from gemrl.statistics import smoothed
+from gemrl.tables import working
 
 MUJOCO = ("HalfCheetah", "Ant", "Swimmer", "Humanoid", "Walker2d", "Hopper")
 GAMES = ("Alien", "Frostbite", "Zaxxon", "BattleZone", "WizardOfWor", "MsPacman")
@@ -69,7 +70,9 @@ class Drawing:
 def show_figure(options: argparse.Namespace) -> int:
     """Draws a figure into files and says what is missing in it."""
     collection = collect(options.runs)
-    drawing = draw(chosen(options.name, collection), collection, options.smooth, options.format or FORMATS)
+    figure = chosen(options.name, collection)
+    with working("drawing"):
+        drawing = draw(figure, collection, options.smooth, options.format or FORMATS)
     folder = options.out or options.runs
     try:
         folder.mkdir(parents=True, exist_ok=True)

@@ -8,13 +8,11 @@ import html
 import json
 import math
 from collections.abc import Sequence
-from contextlib import nullcontext
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 import gemrl
 from gemrl import summary
@@ -24,6 +22,7 @@ from gemrl.errors import MissingExtra, RunFolderError
 from gemrl.files import write_bytes
 from gemrl.palette import styles
 from gemrl.scales import scale
+from gemrl.tables import working
 
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
 FILM_LIMIT, FILMS_LIMIT = 20_000_000, 100_000_000
@@ -42,8 +41,7 @@ def write_report(options: argparse.Namespace) -> int:
 
 def publish(options: argparse.Namespace, collection: Collection, target: Path, others: Sequence[summary.Record]) -> int:
     """Writes the page on a collection, other people's results in it, and says what it holds."""
-    console = Console()
-    with console.status("writing the report") if console.is_terminal else nullcontext():
+    with working("writing the report"):
         text = page(collection, title=options.title, films=not options.no_videos, others=others).encode()
         try:
             target.parent.mkdir(parents=True, exist_ok=True)

@@ -12,7 +12,7 @@ from gemrl.recipes import GROUPS, RECIPES
 from gemrl.scales import scale
 
 CURVE_RESAMPLES = 1000
-POINTS = 41
+THRESHOLDS, PARTS = 201, 41
 """Places of a profile and of an efficiency curve."""
 
 Record = dict[str, Any]
@@ -75,7 +75,7 @@ def overall(collection: Collection) -> Record:
     tables = {method: score_table(collection, method) for method in complete}
     rival = reference(collection) if reference(collection) in complete else complete[0]
     finite = np.concatenate([table[np.isfinite(table)] for table in tables.values()])
-    thresholds = np.linspace(min(0.0, float(finite.min())), max(float(finite.max()), 0.01) * 1.02, POINTS)
+    thresholds = np.linspace(min(0.0, float(finite.min())), max(float(finite.max()), 0.01) * 1.02, THRESHOLDS)
     found: Record = {"methods": complete, "reference": rival, "thresholds": thresholds, "rows": [], "profile": {}}
     for method, table in tables.items():
         middle = statistics.interval(table, statistics.iqm, _rng())
@@ -94,7 +94,7 @@ def efficiency(collection: Collection, methods: list[str]) -> Record:
     lasts = {env: collection.final_step(env) for env in collection.envs}
     every = [run for method in methods for env in collection.envs for run in collection.of(method, env)]
     first = max(float(run.evaluations["step"][0]) / lasts[run.env] for run in every)
-    parts = np.linspace(min(first, 1.0), 1.0, POINTS) if first < 1 else np.array([1.0])
+    parts = np.linspace(min(first, 1.0), 1.0, PARTS) if first < 1 else np.array([1.0])
     found = {}
     for method in methods:
         columns = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from rich import box
@@ -108,3 +109,9 @@ def show(*tables: Table) -> None:
         console = Console(width=160)
     for table in tables:
         console.print(table, highlight=False)
+
+
+def working(words: str) -> AbstractContextManager[Any]:
+    """Says on a terminal, while it lasts, what is being done."""
+    console = Console()
+    return console.status(words) if console.is_terminal else nullcontext()

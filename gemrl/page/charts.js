@@ -47,6 +47,9 @@ function plot(label, make) {
   return element;
 }
 
+// Each number moved up or down by its own width; what is no number stays none.
+const shifted = (middle, width, sign) => middle.map((y, place) => (y === null ? null : y + sign * width[place]));
+
 function lines(name, x, middle, low, high, digits = ",.1f") {
   const look = { ...looks[name], colour: colour(name) };
   const common = { x, name, legendgroup: name, visible: !hidden.has(name) };

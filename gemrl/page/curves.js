@@ -17,7 +17,7 @@ function theirTrace(other) {
 
 function ourTraces(curves) {
   return Object.entries(curves).flatMap(([name, curve]) => {
-    const spread = (sign) => curve.mean.map((y, place) => y + sign * curve.std[place]);
+    const spread = (sign) => shifted(curve.mean, curve.std, sign);
     const [low, high] = band === "interval" ? [curve.low, curve.high] : [spread(-1), spread(1)];
     return lines(name, curve.steps, curve.mean, low, high);
   });

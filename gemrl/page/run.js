@@ -8,7 +8,7 @@ function pairs(title, values) {
 
 function ownPlot(run, key, title, spread) {
   const { step, [key]: middle, [spread]: width } = run.evaluations;
-  const edge = (sign) => width && middle.map((y, place) => y + sign * width[place]);
+  const edge = (sign) => width && shifted(middle, width, sign);
   return plot(`${title} of this run`, () => ({
     traces: lines(run.method, step, middle, edge(-1), edge(1)).map((trace) => ({ ...trace, visible: true })),
     layout: layout("environment steps", title, { xaxis: { rangemode: "tozero" } }),
