@@ -125,7 +125,8 @@ def draw(values: dict[tuple[str, str], np.ndarray], target: Path) -> None:
             low, high = np.array([mean.interval() for mean in means]).T
             step = EVERY * np.arange(1, len(means) + 1)
             panel.fill_between(step, low, high, color=colour, alpha=0.2, linewidth=0)
-            panel.plot(step, [mean.value for mean in means], color=colour, label=name)
+            style = "--" if "copied" in name else "-"  # it lies on top of another
+            panel.plot(step, [mean.value for mean in means], style, color=colour, label=name)
         told = f", {slip:.0%} of steps random" if slip else ""
         panel.set_title(f"{world}{told}", fontsize=11)
         panel.set_xlabel("environment steps")
@@ -133,7 +134,8 @@ def draw(values: dict[tuple[str, str], np.ndarray], target: Path) -> None:
         panel.grid(alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("value of the greedy policy")
-    panels[0].legend(fontsize=8, frameon=False, loc="lower right")
+    panels[0].set_ylim(bottom=-0.02)  # no value is below 0, whatever an interval says
+    panels[0].legend(fontsize=8, frameon=False, loc="center right")
     figure.savefig(target, metadata={"Software": None})
 
 
