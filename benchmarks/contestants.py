@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from benchmarks.timing import seconds
-from gemrl.recipes import recipe
+from gemrl.recipes import Recipe, SoftRecipe, recipe
 
 ENV, BUFFER, FILLED, EPISODE = "HalfCheetah-v5", 100_000, 20_000, 1000
 OBSERVATION, ACTION = 17, 6
@@ -86,6 +86,7 @@ class Theirs:
 
         torch.set_num_threads(threads)
         ours = recipe(algo)
+        assert isinstance(ours, Recipe | SoftRecipe)
         fields: dict[str, Any] = {name: getattr(ours, name) for name in ("learning_rate", "batch_size", "tau", "gamma")}
         fields |= {"train_freq": 1, "gradient_steps": 1, "learning_starts": 0, "buffer_size": BUFFER, "seed": 0, "device": "cpu"}
         if algo == "td3":

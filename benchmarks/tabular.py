@@ -59,8 +59,8 @@ def table(part: float = 1.0) -> str:
     """The returns at this part of the steps as Markdown: a mean over seeds, and each seed."""
     measured = rows()
     lines = ["| | " + " | ".join(WORLDS) + " |", "|---" * (len(WORLDS) + 1) + "|"]
-    steps = (f"{int(part * steps):,} steps" for _, steps, _ in WORLDS.values())
-    lines.append(f"| | {' | '.join(steps)} |")
+    told = (f"{int(part * steps):,} steps" for _, steps, _ in WORLDS.values())
+    lines.append(f"| | {' | '.join(told)} |")
     for case in CASES:
         cells = []
         for world, (_, steps, _) in WORLDS.items():

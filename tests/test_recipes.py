@@ -33,7 +33,7 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
         "actor_objective",
         "separate_batches",
     }
-    assert RECIPES["gem-paper"].learning_rate == 1e-3
+    assert RECIPES["gem-paper"].settable()["learning_rate"] == 1e-3
     assert difference(GEM, RECIPES["gem-released"]).keys() == {
         "batch_size",
         "tau",
@@ -145,7 +145,7 @@ def test_settings_from_the_command_line() -> None:
     # what only holds together is set together
     assert chosen_recipe("gem", "Ant-v5", VECTOR, ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
     assert chosen_recipe("gem", "Ant-v5", VECTOR, ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
-    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).learning_rate == 1e-3
+    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).settable()["learning_rate"] == 1e-3
 
 
 @pytest.mark.parametrize(

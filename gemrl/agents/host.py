@@ -12,7 +12,7 @@ from gemrl.environments import Transition
 from gemrl.memory import Memory, Rows, cut
 from gemrl.normalization import normalized
 from gemrl.planning import Array
-from gemrl.recipes import AnyRecipe
+from gemrl.recipes import NetworkRecipe
 from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
 from gemrl.spaces import Layout
@@ -43,7 +43,7 @@ class OffPolicyAgent:
     def __init__(
         self,
         family: Family,
-        recipe: AnyRecipe,
+        recipe: NetworkRecipe,
         layout: Layout,
         *,
         lanes: int = 1,

@@ -94,7 +94,7 @@ class TabularAgent:
 
     def abandon(self) -> None:
         """Ends the running trajectories in memory: their environments are about to be reset."""
-        for lane in np.flatnonzero(self.memory.size):
+        for lane in np.flatnonzero(self.memory.size).tolist():
             self.memory.rows.last[lane, self._newest(lane, 1)] = True
 
     def rounds_due(self, before: int, step: int) -> int:

@@ -25,6 +25,7 @@ __all__ = [
     "REDQ",
     "TD3",
     "AnyRecipe",
+    "NetworkRecipe",
     "Recipe",
     "SoftRecipe",
     "TabularRecipe",
@@ -33,7 +34,8 @@ __all__ = [
     "suited",
 ]
 
-AnyRecipe = Recipe | SoftRecipe | TabularRecipe
+NetworkRecipe = Recipe | SoftRecipe
+AnyRecipe = NetworkRecipe | TabularRecipe
 
 GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
     "GEM": {
