@@ -23,7 +23,6 @@ WORLDS: dict[str, tuple[Callable[[], gym.Env], int, int]] = {
     "FrozenLake-v1, not slippery": (partial(make, "FrozenLake-v1", is_slippery=False), 10_000, 10),
     "CliffWalking-v1, cut at 200": (partial(make, "CliffWalking-v1", max_episode_steps=200), 20_000, 10),
     "Taxi-v4": (partial(make, "Taxi-v4"), 200_000, 50),
-    "FrozenLake-v1, slippery": (partial(make, "FrozenLake-v1"), 30_000, 100),
 }
 """How to make each, for how many steps to train there, and how many episodes an evaluation has."""
 
