@@ -45,7 +45,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     try:
         yield made
     finally:
-        made.shutdown()  # type: ignore[no-untyped-call]
+        made.shutdown()
 
 
 class Sitting:
