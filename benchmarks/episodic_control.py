@@ -19,10 +19,12 @@ from rich.progress import track
 from benchmarks.q_learning import STEP_SIZE, QLearning
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
 from gemrl.agents import Agent
+from gemrl.agents.kinds import make_agent
 from gemrl.agents.nearest import NearestAgent
 from gemrl.evidence import Mean
 from gemrl.mdps import MDP, grid, policy_value, q_star
 from gemrl.recipes import NearestRecipe
+from gemrl.recipes.discrete import DQN
 from gemrl.runs import read_evaluations
 from gemrl.training import train
 from gemrl.vector import as_task
@@ -35,8 +37,11 @@ AGENTS: dict[str, tuple[str, dict[str, int]]] = {
     "Q-learning": ("#D55E00", {}),
     "Q-learning as DQN: replays, copied targets": ("#CC79A7", {"replays": 64, "copy_every": 500}),
     "Q-learning with replays, no copies": ("#009E73", {"replays": 64}),
+    "dqn, a network": ("#E69F00", {}),
 }
 """Colours that survive colour blindness (Okabe and Ito), and fields of `QLearning`; 64 rows a step and copies as in `dqn`."""
+NETWORK = DQN.but(learning_starts=250, exploration_steps=1000, exploration_final_eps=0.1)
+"""It has no count of what was tried, so it begins with random actions."""
 RECIPE = NearestRecipe(exploration_initial_eps=0.1, exploration_final_eps=0.1)
 
 
@@ -81,7 +86,9 @@ def run(world: str, name: str, seed: int) -> Iterator[tuple[int, float]]:
     layout = task.spaces.layout
     recipe = RECIPE.for_environment("", layout)
     agent: Agent = NearestAgent(recipe, layout, seed=seed)
-    if name != "mfec":
+    if name == "dqn, a network":
+        agent = make_agent(NETWORK, layout, lanes=1, seed=seed, device=None)
+    elif name != "mfec":
         step_size = STEP_SIZE[WORLDS[world] > 0]
         agent = QLearning(recipe, layout.states, layout.choices, seed, step_size, **AGENTS[name][1])
     for moment in train(agent, task, STEPS):

@@ -49,6 +49,15 @@ def parse_env_args(words: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+def with_sticky(env_id: str, chance: float | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with the chance that an Atari game repeats the last action: 0 unless one is given."""
+    if env_id.startswith("ALE/"):
+        return {"repeat_action_probability": chance or 0.0} | given
+    if chance is not None:
+        raise BadValue(f"--sticky is for Atari games (ALE/...), not for {env_id}")
+    return given
+
+
 def env_args(run: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments in the description of a run; runs of old have none."""
     found = run.get("env_args", {})

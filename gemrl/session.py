@@ -14,8 +14,8 @@ from rich.console import Console
 
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
-from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args
-from gemrl.errors import BadValue, GemrlError, MissingExtra, RunBroken, RunFolderError
+from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, with_sticky
+from gemrl.errors import GemrlError, MissingExtra, RunBroken, RunFolderError
 from gemrl.locking import alone
 from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.spaces import Spaces
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 def train_run(options: argparse.Namespace) -> int:
     """Trains in a new run's folder and says what came of it."""
-    options.env_args = _arguments(options)
+    options.env_args = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
     env = environment_of(vars(options))()
     layout = Spaces.of(env).layout
     env.close()
@@ -50,16 +50,6 @@ def train_run(options: argparse.Namespace) -> int:
     with alone(folder):
         runs.create(folder, description)
         return _Session(folder, description, options.env_timeout).go()
-
-
-def _arguments(options: argparse.Namespace) -> dict[str, Any]:
-    """What the environment is made with, beside its name."""
-    given = parse_env_args(options.env_args)
-    if options.env.startswith("ALE/"):
-        return {"repeat_action_probability": options.sticky or 0.0} | given
-    if options.sticky is not None:
-        raise BadValue(f"--sticky is for Atari games (ALE/...), not for {options.env}")
-    return given
 
 
 def resume_run(options: argparse.Namespace) -> int:

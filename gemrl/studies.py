@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from gemrl.env_args import parse_env_args
 from gemrl.errors import BadValue, check_number, unknown
 from gemrl.literals import split_setting
 
@@ -71,6 +72,8 @@ class Study:
     """Fields that are set in every recipe, such as "learning_starts=10000"."""
     eval_every: int = 10_000
     eval_episodes: int = 10
+    env_args: tuple[str, ...] = ()
+    """What every environment is made with, such as "repeat_action_probability=0.25"."""
 
     def __post_init__(self) -> None:
         if not self.name or Path(self.name).name != self.name:
@@ -86,6 +89,7 @@ class Study:
             check_number(number, getattr(self, number), 1, whole=True)
         for setting in self.settings:
             split_setting(setting)
+        parse_env_args(self.env_args)
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -119,8 +123,7 @@ class Checks:
 WARM_UP = "learning_starts=10000"
 MUJOCO = ("HalfCheetah-v5", "Ant-v5", "Swimmer-v5", "Humanoid-v5", "Walker2d-v5", "Hopper-v5")
 GAMES = ("Alien", "Frostbite", "Zaxxon", "BattleZone", "WizardOfWor", "MsPacman")
-PLAIN = tuple(f"ALE/{game}-v5" for game in GAMES)
-STICKY = tuple(f"ALE/{game}-v5" for game in ("Alien", "Frostbite", "MsPacman"))
+PLAIN, STICKY = (tuple(f"ALE/{game}-v5" for game in games) for games in (GAMES, ("Alien", "Frostbite", "MsPacman")))
 MINATAR = tuple(f"MinAtar/{game}-v1" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 DISCRETE = ("gem-discrete", "dqn", "ddqn", "dueling-dqn", "clipped-ddqn")
 ATARI: dict[str, Any] = {"seeds": (0, 1, 2), "steps": 2_500_000, "eval_every": 50_000, "eval_episodes": 5}
@@ -156,7 +159,14 @@ _ALL = (
         PLAIN,
         **ATARI,
     ),
-    Study("atari-sticky", "three games with sticky actions (the paper's appendix)", DISCRETE, STICKY, **ATARI),
+    Study(
+        "atari-sticky",
+        "three games with sticky actions (the paper's appendix)",
+        DISCRETE,
+        STICKY,
+        env_args=("repeat_action_probability=0.25",),
+        **ATARI,
+    ),
     Study("minatar", "GEM beside DQN and its relatives on small games, in hours", DISCRETE, MINATAR),
     Study(
         "ladder",
@@ -193,7 +203,7 @@ def study(name: str) -> Study | Checks:
 
 
 KINDS: dict[str, type] = {field.name: str for field in dataclasses.fields(Study)} | {
-    **dict.fromkeys(("algos", "envs", "seeds", "settings"), list),
+    **dict.fromkeys(("algos", "envs", "seeds", "settings", "env_args"), list),
     **dict.fromkeys(("steps", "eval_every", "eval_episodes"), int),
 }
 """What a field of a study is in TOML."""

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from gemrl import checkpoint, runs
 from gemrl.cli import chosen_recipe
+from gemrl.env_args import parse_env_args, with_sticky
 from gemrl.environments import make
 from gemrl.errors import GemrlError, ModelFileError, RunFolderError, UnknownName
 from gemrl.executors import Job
@@ -58,7 +59,7 @@ def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[Planned]
             raise UnknownName(f"the study {study.name} cannot be started here: {error}") from None
     layouts: dict[str, Layout] = {}
     for env in study.envs:
-        made = make(env)
+        made = make(env, **_arguments(study, env))
         layouts[env] = Spaces.of(made).layout
         made.close()
     plans = [_plan(study, run, layouts[run.env], out, tuple(extra)) for run in study.runs]
@@ -78,14 +79,21 @@ def _plan(study: Study, run: Run, layout: Layout, out: Path, extra: tuple[str, .
         "steps": study.steps,
         "eval_every": study.eval_every,
         "eval_episodes": study.eval_episodes,
+        "env_args": _arguments(study, run.env),
         "recipe": json.loads(json.dumps(chosen.as_dict())),
     }
     numbers = ("steps", "seed", "eval_every", "eval_episodes")
     words = [word for name in numbers for word in (f"--{name.replace('_', '-')}", str(facts[name]))]
     folder = out / run.place
+    words += ["--env-args", *study.env_args] if study.env_args else []
     words = ["train", run.env, "--algo", algo, "--run", str(folder), "--threads", "1", *words, *extra]
     log = out / "logs" / ("-".join(run.place.parts) + ".txt")
     return Planned(run, Job(folder, (*words, *(["--set", *settings] if settings else [])), log), facts)
+
+
+def _arguments(study: Study, env: str) -> dict[str, Any]:
+    """What an environment of the study is made with."""
+    return with_sticky(env, None, parse_env_args(study.env_args))
 
 
 def check_same(plan: Planned) -> None:
@@ -93,7 +101,7 @@ def check_same(plan: Planned) -> None:
     folder = plan.job.folder
     if not (folder / "run.json").exists():
         return
-    there = runs.describe(folder)
+    there = {"env_args": {}} | runs.describe(folder)  # runs of old have none
     differences = [f"{name} is {_short(old)} there and {_short(new)} here" for name, old, new in _differences(there, plan.facts)]
     if differences:
         raise RunFolderError(f"{folder} holds another run: {'; '.join(differences)}. Choose another --out, or remove it")
@@ -135,12 +143,13 @@ def write_study(study: Study, plans: list[Planned], out: Path) -> None:
         "eval_every": study.eval_every,
         "eval_episodes": study.eval_episodes,
         "settings": list(study.settings),
+        "env_args": list(study.env_args),
         "recipes": recipes,
         "versions": runs.versions(),
     }
-    for name in ("name", "steps", "eval_every", "eval_episodes", "settings"):
-        if before and before[name] != content[name]:
-            told = f"{name} is {_short(before[name])} there and {_short(content[name])} here"
+    for name in ("name", "steps", "eval_every", "eval_episodes", "settings", "env_args"):
+        if before and before.get(name, []) != content[name]:
+            told = f"{name} is {_short(before.get(name, []))} there and {_short(content[name])} here"
             raise RunFolderError(f"{out} holds another study: {told}. Choose another --out, or remove it")
     try:
         out.mkdir(parents=True, exist_ok=True)
