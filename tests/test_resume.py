@@ -44,19 +44,26 @@ def test_five_kills_at_random_moments(tmp_path: Path) -> None:
     assert differences(tmp_path / "undisturbed", tmp_path / "killed") == []
 
 
+FEW = ["gradient_steps=1", "batch_size=4", "train_freq=50", "target_update_interval=150"]
+GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1"]
+
+
 @pytest.mark.parametrize(
-    ("algo", "words", "fields"),
+    ("env", "algo", "words", "fields"),
     [
-        ("gem", [], ROUNDS),
-        ("gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True"]),
-        ("td3-sil", [], ["batch_size=16"]),
-        ("sac", [], ["batch_size=16", "normalize_observations=True"]),
+        ("Pendulum-v1", "gem", [], ROUNDS),
+        ("Pendulum-v1", "gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True"]),
+        ("Pendulum-v1", "td3-sil", [], ["batch_size=16"]),
+        ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True"]),
+        ("CartPole-v1", "gem", [], ["batch_size=16", "train_freq=10", "target_update_interval=150"]),
+        ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], FEW),
+        ("ALE/MsPacman-v5", "gem", GAME, FEW),
     ],
 )
-def test_two_sittings_are_as_good_as_one(tmp_path: Path, algo: str, words: list[str], fields: list[str]) -> None:
+def test_two_sittings_are_as_good_as_one(tmp_path: Path, env: str, algo: str, words: list[str], fields: list[str]) -> None:
     """The ring has wrapped, the episode is running and rows wait on the host when the first sitting ends."""
-    assert train(tmp_path / "one", 500, *words, algo=algo, fields=fields) == 0
-    assert train(tmp_path / "two", 370, *words, algo=algo, fields=fields) == 0
+    assert train(tmp_path / "one", 500, *words, env=env, algo=algo, fields=fields) == 0
+    assert train(tmp_path / "two", 370, *words, env=env, algo=algo, fields=fields) == 0
     assert main(["resume", str(tmp_path / "two"), "--steps", "500"]) == 0
     lines = (tmp_path / "two" / "evaluations.csv").read_text().splitlines()
     assert [line for line in lines if not line.startswith(("370", "372"))] == (

@@ -95,8 +95,19 @@ def differences(one: Path, other: Path) -> list[str]:
 KILLED = {
     "HalfCheetah-v5": ["--steps", "2500", "--checkpoint-every", "100"],
     "Pendulum-v1": ["--steps", "6000", "--checkpoint-every", "150"],
+    "MinAtar/Breakout-v1": [
+        "--steps",
+        "2500",
+        "--checkpoint-every",
+        "100",
+        "--set",
+        "gradient_steps=2",
+        "target_update_interval=400",
+    ],
+    "ALE/MsPacman-v5": ["--steps", "1200", "--checkpoint-every", "60", "--sticky", "0.25", "--set", "gradient_steps=1"],
 }
-"""Runs that are killed, by environment."""
+"""Runs that are killed, by environment; sticky actions, so that the game's own chance must go on too."""
+KILLED["ALE/MsPacman-v5"] += ["train_freq=20", "batch_size=8", "target_update_interval=400"]
 
 COMMON = ["--eval-every", "500", "--eval-episodes", "1", "--threads", "1"]
 COMMON += ["--set", "learning_starts=300", "gradient_steps=20", "net_arch=(64, 64)", "buffer_size=1500"]
@@ -106,8 +117,8 @@ def kill_often(workplace: Path, env: str, words: list[str], kills: int) -> str:
     """Kills runs of one seed after the other until there were enough kills; the row of a table."""
     done, during, differ = 0, 0, set()
     for seed in itertools.count():
-        places = [workplace / f"{env}-{seed}-{kind}" for kind in ("undisturbed", "killed")]
-        all_words = [env, "--seed", str(seed), *words, *COMMON]
+        places = [workplace / f"{env.replace('/', '-')}-{seed}-{kind}" for kind in ("undisturbed", "killed")]
+        all_words = [env, "--seed", str(seed), *COMMON, *words]
         seconds = run_undisturbed(places[0], *all_words)
         found = run_killed(places[1], kills - done, 0.6 * seconds, random.Random(seed), *all_words)
         done, during = done + found.all, during + found.during_writes
@@ -151,7 +162,7 @@ def main() -> None:
     from tests.fuzz import Fuzzer
 
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--kills", type=int, default=100)
+    parser.add_argument("--kills", type=int, default=50 * len(KILLED))
     parser.add_argument("--damages", type=int, default=10_000)
     options = parser.parse_args()
     lines = ["| what | how often | outcome |", "|---|---|---|"]

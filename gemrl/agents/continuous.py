@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family, mean_value
+from gemrl.agents.host import Family, mean_value, on_host
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.device import ONE_AFTER_THE_OTHER
@@ -227,7 +227,7 @@ class Policy(NamedTuple):
 
 def policy_of(learner: Learner) -> Policy:
     """The part of a learner that acts."""
-    return Policy(learner.actor, learner.normalizer)
+    return on_host(Policy(learner.actor, learner.normalizer))
 
 
 def act(recipe: Recipe, policy: Policy, observation: np.ndarray) -> np.ndarray:

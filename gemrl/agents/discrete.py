@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family
+from gemrl.agents.host import Family, on_host
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.drawing import Place, draw, n_step
@@ -152,9 +152,24 @@ def acting_values(recipe: DiscreteRecipe, networks: QNetworks, observation: Arra
     return q[-recipe.n_pairs :].mean(axis=0) if recipe.students else recipe.acting(grouped(recipe, q))
 
 
+_compiled_values = jax.jit(acting_values, static_argnums=0)
+
+
+def policy_of(learner: Learner) -> QNetworks:
+    """The networks on the host, where small ones are fastest; those that look at images stay where they are."""
+    return learner.networks if len(learner.networks.layout.observation) == 3 else on_host(learner.networks)
+
+
 def act(recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray) -> np.ndarray:
     """The best actions. [B, *O] -> [B, 1]."""
-    return acting_values(recipe, networks, observation).argmax(axis=-1).astype(np.int32)[:, None]
+    if len(networks.layout.observation) == 3:
+        count = len(observation)
+        more = (1 << (count - 1).bit_length()) - count  # a program for each power of two, not for each number
+        padded = np.concatenate([observation, np.repeat(observation[:1], more, axis=0)])
+        values = np.asarray(_compiled_values(recipe, networks, padded))[:count]
+    else:
+        values = acting_values(recipe, networks, observation)
+    return values.argmax(axis=-1).astype(np.int32)[:, None]
 
 
 def explore(
@@ -178,7 +193,7 @@ FAMILY = Family(
     remember=jax.jit(remember, donate_argnums=(0, 1)),
     train_round=train_round,
     update_period=lambda recipe: recipe.target_update_interval,
-    policy_of=lambda learner: learner.networks,
+    policy_of=policy_of,
     act=act,
     explore=explore,
     sample=lambda recipe, networks, observation, _: act(recipe, networks, observation),

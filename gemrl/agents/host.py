@@ -64,7 +64,7 @@ class OffPolicyAgent:
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout, recipe.reward_bound)
         self._noise = stream(seed, "exploration")
         self._updated: int | None = None
-        self._policy = self._host_policy()
+        self._policy = self._family.policy_of(self.learner)
 
     @property
     def gamma(self) -> float:
@@ -130,7 +130,7 @@ class OffPolicyAgent:
         rows, count = self._staging.take()
         state = self.learner, self._rows()
         self.learner, self._ring, losses = self._family.train_round(self.recipe, *state, rows, count, due)
-        self._policy = self._host_policy()
+        self._policy = self._family.policy_of(self.learner)
         return {name: float(value) for name, value in losses.items()}
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
@@ -145,7 +145,7 @@ class OffPolicyAgent:
     def restore(self, learner: Any) -> None:
         """Takes over a saved learner."""
         self.learner = jax.device_put(learner, self._device)
-        self._policy = self._host_policy()
+        self._policy = self._family.policy_of(self.learner)
 
     def snapshot(self) -> Snapshot:
         """All that decides its future beside the learner. Nothing is moved: rows that wait on the host stay there."""
@@ -162,11 +162,14 @@ class OffPolicyAgent:
 
     def _flush(self) -> None:
         self.learner, self._ring = self._family.remember(self.learner, self._rows(), *self._staging.take())
-        self._policy = self._host_policy()  # the normaliser has seen more: who goes on from a snapshot would act on that too
+        self._policy = self._family.policy_of(
+            self.learner
+        )  # the normaliser has seen more: who goes on from a snapshot would act on that too
 
-    def _host_policy(self) -> Any:
-        # A copy, because the next round overwrites the arrays it is given.
-        return jax.tree.map(np.array, self._family.policy_of(self.learner))
+
+def on_host(tree: Any) -> Any:
+    """A copy on the host, because the next round overwrites the arrays it is given."""
+    return jax.tree.map(np.array, tree)
 
 
 _cut = jax.jit(cut, donate_argnums=0)

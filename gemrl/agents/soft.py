@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family, mean_value
+from gemrl.agents.host import Family, mean_value, on_host
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.drawing import Place, draw
@@ -203,7 +203,7 @@ FAMILY = Family(
     remember=jax.jit(remember, donate_argnums=(0, 1)),
     train_round=train_round,
     update_period=lambda recipe: None,
-    policy_of=lambda learner: Policy(learner.actor, learner.normalizer),
+    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer)),
     act=act,
     explore=lambda recipe, policy, observation, step, rng: sample(recipe, policy, observation, rng),
     sample=sample,
