@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,15 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
     return report
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _forget_programs() -> Generator[None, None, None]:
+    """Compiled programs of a file's tests are of no use to the next file's, and take gigabytes."""
+    yield
+    jax = sys.modules.get("jax")
+    if jax:
+        jax.clear_caches()
 
 
 SMALL: dict[str, Any] = {
