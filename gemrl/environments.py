@@ -170,14 +170,16 @@ def checked_step(env: gym.Env, action: np.ndarray, spaces: Spaces, where: str) -
 
 def checked(spaces: Spaces, observation: Any, where: str) -> np.ndarray:
     """The observation as agents see it [*O]; raises if it has the wrong size or is not finite."""
-    size = np.size(observation)
-    if size != spaces.layout.size:
-        shapes = f"{np.shape(observation)}, not {spaces.observation_space.shape}"
-        raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
     try:
-        seen = spaces.seen(observation)
+        numbers = np.asarray(observation)
+        if numbers.dtype.kind not in "biuf":
+            raise TypeError(f"it holds {numbers.dtype}, not numbers")
     except (TypeError, ValueError) as error:
         raise EnvironmentFault(f"the environment returned an observation that is no array at {where}: {error}") from None
+    if numbers.size != spaces.layout.size:
+        shapes = f"{numbers.shape}, not {spaces.observation_space.shape}"
+        raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
+    seen = spaces.seen(numbers)
     if seen.dtype == np.float32 and not np.isfinite(seen).all():
         raise EnvironmentFault(f"the environment returned NaN or infinity in its observation at {where}")
     if spaces.layout.states and not 0 <= seen[0] < spaces.layout.states:

@@ -22,8 +22,8 @@ OWN = """
 algos = ["td3"]
 envs = ["Pendulum-v1"]
 seeds = 2
-steps = 1200
-eval_every = 500
+steps = 6000
+eval_every = 2000
 eval_episodes = 1
 settings = ["net_arch=(16,16)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
 """
@@ -57,7 +57,7 @@ class Sitting:
         code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         code += "from gemrl.cli import main; sys.exit(main(sys.argv[1:]))"
         with self._said.open("a") as file:
-            command = [sys.executable, "-c", code, *words, "--checkpoint-every", "100"]
+            command = [sys.executable, "-c", code, *words, "--checkpoint-every", "300"]
             self.process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ)
 
     @property
@@ -91,7 +91,7 @@ def test_an_interrupt_and_the_loss_of_a_node(cluster: Any, tmp_path: Path) -> No
     finally:
         first.process.kill()
     assert "the same words go on" in first.said
-    assert any(step % 100 for step in first.steps()), "no run wrote a checkpoint of the step at which it was asked to stop"
+    assert any(step % 300 for step in first.steps()), "no run wrote a checkpoint of the step at which it was asked to stop"
     second = Sitting(tmp_path, cluster.address)
     try:
         before = second.steps()
