@@ -249,6 +249,26 @@ def test_a_snapshot_goes_on_as_if_nothing_had_happened() -> None:
             np.testing.assert_array_equal(column, two.memory.lane(lane)[name], err_msg=name)
 
 
+def test_whole_episodes_are_learnt_again() -> None:
+    """Every stored episode is drawn, each as what survives of it in a ring that has wrapped; and a replay moves its pairs."""
+    rng = np.random.default_rng(9)
+    agent = TabularAgent(GEM_TABULAR.but(buffer_size=25), LAYOUT)
+    episodes = [episode(rng, length, terminated=True) for length in (9, 8, 7, 6, 5)]
+    for rows in episodes:
+        feed(agent, rows)
+    stored = agent.memory.rows
+    drawn = set()
+    for _ in range(200):
+        lane, place, count = agent._remembered()
+        assert (lane, count) == (0, len(place))
+        drawn.add(tuple(zip(stored.observation[0, place, 0].tolist(), stored.reward[0, place].tolist(), strict=True)))
+    survived = [episodes[1][-7:], *episodes[2:]]  # 25 rows: 7 of the second one's 8
+    assert drawn == {tuple((row[0], row[2]) for row in rows) for rows in survived}
+    again = TabularAgent(GEM_TABULAR.but(replays=3), LAYOUT)
+    feed(again, episodes[0])
+    assert again.learner.updates.sum() == 4 * 9
+
+
 def test_gem_is_tabular_where_states_and_actions_are_numbered(tmp_path: Path) -> None:
     env = gym.make("FrozenLake-v1", is_slippery=False)
     model = gemrl.GEM(env, seed=0, exploration_steps=1500, exploration_final_eps=0.2, replays=3)

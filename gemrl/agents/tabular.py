@@ -131,13 +131,19 @@ class TabularAgent:
 
     def _remembered(self) -> tuple[int, np.ndarray, int]:
         """An episode of the memory, each as likely as another of its lane; there is one."""
-        ends = [
-            np.flatnonzero(self.memory.rows.last[lane, self._newest(lane, size)]) for lane, size in enumerate(self.memory.size)
-        ]
+        ends = [self._ends(lane) for lane in range(self.lanes)]
         lane = int(self._draws.choice([lane for lane, found in enumerate(ends) if found.size]))
         number = int(self._draws.integers(len(ends[lane])))
         begin, end = ends[lane][number - 1] + 1 if number else 0, ends[lane][number] + 1
-        return lane, self._newest(lane, self.memory.size[lane])[begin:end], int(end - begin)
+        return lane, (self._oldest(lane) + np.arange(begin, end)) % self.memory.capacity, int(end - begin)
+
+    def _ends(self, lane: int) -> np.ndarray:
+        """Where trajectories of a lane end, counted from its oldest row, in time order; the ring is looked through but once."""
+        ends, oldest = np.flatnonzero(self.memory.rows.last[lane]), self._oldest(lane)
+        return np.concatenate([ends[ends >= oldest] - oldest, ends[ends < oldest] - oldest + self.memory.capacity])
+
+    def _oldest(self, lane: int) -> int:
+        return int(self.memory.head[lane] - self.memory.size[lane]) % self.memory.capacity
 
     def _newest(self, lane: int, count: int) -> np.ndarray:
         """Positions of the newest rows of a lane, oldest first [count]."""
