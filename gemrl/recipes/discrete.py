@@ -31,19 +31,19 @@ class DiscreteRecipe(Settings):
     }
 
     gamma: float = number(0.99, "discount factor", 0, 1)
-    learning_rate: float = number(1e-3, "Adam's step size", 0)
+    learning_rate: float = number(2.3e-3, "Adam's step size", 0)
     adam_epsilon: float = number(1e-8, "what Adam adds to its denominator", 0)
     buffer_size: int = number(100_000, "rows of the memory, over all environments")
     learning_starts: int = number(1_000, "steps of uniform random actions before any training", 0)
     batch_size: int = number(64, "rows of a minibatch")
-    train_freq: int = number(4, "environment steps between two rounds of training")
-    gradient_steps: int = number(4, "gradient steps of a round")
-    target_update_interval: int = number(500, "environment steps between two copies of the networks to their targets")
-    exploration_final_eps: float = number(0.05, "share of random actions, in the end", 0, 1)
-    exploration_steps: int = number(10_000, "steps over which that share falls from 1, behind the warm-up", 1)
+    train_freq: int = number(256, "environment steps between two rounds of training")
+    gradient_steps: int = number(128, "gradient steps of a round")
+    target_update_interval: int = number(256, "environment steps between two copies of the networks to their targets")
+    exploration_final_eps: float = number(0.04, "share of random actions, in the end", 0, 1)
+    exploration_steps: int = number(8_000, "steps over which that share falls from 1, behind the warm-up", 1)
     evaluation_eps: float = number(0.0, "share of random actions in evaluations", 0, 1)
     reward_bound: float = number(1e6, "rewards are clipped to +- this for learning; evaluations tell them as they are", 0)
-    net_arch: tuple[int, ...] = choice((128, 128), "hidden layer widths, behind convolutions if observations are images", tuple)
+    net_arch: tuple[int, ...] = choice((256, 256), "hidden layer widths, behind convolutions if observations are images", tuple)
     dueling: bool = choice(False, "values of states and advantages of actions in streams of their own", bool)
     n_pairs: int = number(2, "groups of networks, each with an estimate of its own; Twin needs two")
     n_critics: int = number(2, "networks of a group")
@@ -97,6 +97,7 @@ LARGE_IMAGE = 36
 ATARI: dict[str, Any] = {
     "learning_rate": 6.25e-5,
     "adam_epsilon": 1.5e-4,
+    "train_freq": 4,
     "learning_starts": 20_000,
     "batch_size": 32,
     "gradient_steps": 1,
@@ -109,7 +110,9 @@ ATARI: dict[str, Any] = {
 }
 MINATAR: dict[str, Any] = {
     "learning_rate": 2.5e-4,
+    "train_freq": 4,
     "learning_starts": 5_000,
+    "exploration_final_eps": 0.05,
     "gradient_steps": 1,
     "target_update_interval": 1_000,
     "exploration_steps": 100_000,
