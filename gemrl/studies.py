@@ -169,6 +169,15 @@ _ALL = (
     ),
     Study("minatar", "GEM beside DQN and its relatives on small games, in hours", DISCRETE, MINATAR),
     Study(
+        "cartpole",
+        "GEM beside DQN and its relatives on CartPole-v1, in minutes",
+        DISCRETE,
+        ("CartPole-v1",),
+        (0, 1, 2),
+        50_000,
+        eval_every=2_500,
+    ),
+    Study(
         "ladder",
         "from a plain memory agent up to GEM, one part a rung, td3 beside it",
         ("td3", *(f"ladder-{rung}" for rung in range(7))),
