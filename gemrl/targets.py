@@ -5,8 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gemrl.errors import check_number
-from gemrl.planning import NStep, Planner, Twin
+from gemrl.errors import BadValue, check_number
+from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+
+PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
+
+
+def check_planner(planner: Planner, pairs: int) -> None:
+    """Raises unless it is a planner, and has the two groups of estimates that twin back-propagation needs."""
+    if type(planner) not in PLANNERS:
+        raise BadValue(f"planner must be one of {', '.join(kind.__name__ for kind in PLANNERS)}, not {planner!r}")
+    if isinstance(planner, (Twin, TwinReleased)) and pairs != 2:
+        raise BadValue(f"{planner} exchanges values between two groups: n_pairs must be 2, not {pairs}")
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gemrl.errors import BadValue
 from gemrl.losses import Asymmetric, FirstCritic, MeanOfCritics
-from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.planning import NStep, Planner, Single, Twin
 from gemrl.settings import Settings, choice, count_weights, number
-from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
+from gemrl.targets import PLANNERS, Fresh, NoBound, Planned, SelfImitation, Tightening, check_planner
 
 if TYPE_CHECKING:
     from gemrl.spaces import Layout
 
-PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
 BOUNDS = (NoBound, SelfImitation, Tightening)
 PARTS = {kind.__name__: kind for kind in (*PLANNERS, Planned, Fresh, Asymmetric, *BOUNDS, MeanOfCritics, FirstCritic)}
 
@@ -62,10 +61,7 @@ class Recipe(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.planner) not in PLANNERS:
-            raise BadValue(f"planner must be one of {', '.join(kind.__name__ for kind in PLANNERS)}, not {self.planner!r}")
-        if isinstance(self.planner, (Twin, TwinReleased)) and self.n_pairs != 2:
-            raise BadValue(f"{self.planner} exchanges values between two groups: n_pairs must be 2, not {self.n_pairs}")
+        check_planner(self.planner, self.n_pairs)
         if isinstance(self.targets, Fresh) and self.targets.subset > self.n_critics:
             raise BadValue(f"subset={self.targets.subset} asks for more critics than n_critics={self.n_critics}")
         if isinstance(self.targets, Planned) and isinstance(self.bound, SelfImitation):

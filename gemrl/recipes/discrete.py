@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from gemrl.choosing import FirstChoice, FirstNetwork, Greatest, Huber, MeanOfMinima, OnlineChoice
 from gemrl.errors import BadValue
-from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.planning import Planner, Twin, TwinReleased
 from gemrl.settings import Settings, choice, count_weights, number
-from gemrl.targets import Fresh, Planned
+from gemrl.targets import PLANNERS, Fresh, Planned, check_planner
 
 if TYPE_CHECKING:
     from gemrl.spaces import Layout
 
-PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
 BOOTSTRAPS = (Greatest, OnlineChoice, FirstChoice)
 ACTING = (MeanOfMinima, FirstNetwork)
 
@@ -55,10 +54,7 @@ class DiscreteRecipe(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if type(self.planner) not in PLANNERS:
-            raise BadValue(f"planner must be one of {', '.join(kind.__name__ for kind in PLANNERS)}, not {self.planner!r}")
-        if isinstance(self.planner, (Twin, TwinReleased)) and self.n_pairs != 2:
-            raise BadValue(f"{self.planner} exchanges values between two groups: n_pairs must be 2, not {self.n_pairs}")
+        check_planner(self.planner, self.n_pairs)
         if isinstance(self.targets, Fresh) and self.targets.subset:
             raise BadValue("subset is for continuous actions: a group of networks here counts as a whole")
         if self.students and isinstance(self.targets, Fresh):

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, ClassVar
 
 from gemrl import tabular
 from gemrl.errors import BadValue
-from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.planning import Planner, Twin, TwinReleased
 from gemrl.settings import Settings, choice, number
 from gemrl.tabular import Crossed, Own, StepSize, Tabular
+from gemrl.targets import PLANNERS
 
 if TYPE_CHECKING:
     from gemrl.spaces import Layout
 
-PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
 BOOTSTRAPS = (Own, Crossed)
 
 LARGEST_TABLE = 10_000_000
