@@ -42,7 +42,7 @@ AGENTS: dict[str, tuple[str, dict[str, int]]] = {
 """Colours that survive colour blindness (Okabe and Ito), and fields of `QLearning`; 64 rows a step and copies as in `dqn`."""
 NETWORK = DQN.but(learning_starts=250, exploration_steps=1000, exploration_final_eps=0.1, net_arch=(128, 128))
 NETWORK = NETWORK.but(learning_rate=1e-3, train_freq=4, gradient_steps=4, target_update_interval=500)
-"""It has no count of what was tried, so it begins with random actions; one gradient step a step, and copies as the table has them."""
+"""It has no count of what was tried, so it begins with random actions; a gradient step a step, copies as the table has them."""
 RECIPE = NearestRecipe(exploration_initial_eps=0.1, exploration_final_eps=0.1)
 
 

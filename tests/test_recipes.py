@@ -14,8 +14,10 @@ from gemrl.cli import chosen_recipe
 from gemrl.errors import BadValue, UnknownName
 from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
-from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, TabularRecipe, difference, recipe
+from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, TabularRecipe, difference, recipe, suited
 from gemrl.recipes.continuous import preset_depth
+from gemrl.recipes.discrete import ATARI as ATARI_PRESET
+from gemrl.recipes.discrete import DiscreteRecipe
 from gemrl.spaces import Layout
 from gemrl.targets import Fresh, Planned, SelfImitation, Tightening
 
@@ -218,3 +220,56 @@ def test_parts_print_as_the_python_that_makes_them() -> None:
     parts += (Planned(Single(4)), Fresh(3, 2), SelfImitation(2.0), Tightening(1.0, 3))
     names: dict[str, Any] = {type(part).__name__: type(part) for part in parts}
     assert [eval(repr(part), names) for part in parts] == list(parts)
+
+
+ATARI, MINATAR = Layout((4, 84, 84), 1, 9, "uint8", frames=4), Layout((10, 10, 4), 1, 3, "bool")
+DISCRETE = {name: recipe for name, recipe in RECIPES.items() if isinstance(recipe, DiscreteRecipe)}
+
+
+def test_discrete_agents_are_what_the_decisions_say() -> None:
+    gem = RECIPES["gem-discrete"]
+    assert difference(gem, RECIPES["dqn"]).keys() == {"n_pairs", "n_critics", "targets", "loss"}
+    assert difference(RECIPES["dqn"], RECIPES["ddqn"]).keys() == {"bootstrap"}
+    assert difference(RECIPES["ddqn"], RECIPES["dueling-dqn"]).keys() == {"dueling"}
+    assert difference(RECIPES["dqn"], RECIPES["clipped-ddqn"]).keys() == {"n_critics", "bootstrap", "acting"}
+    assert difference(gem, RECIPES["gem-discrete-released"]).keys() == {"targets", "loss", "students"}
+    for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step"):
+        assert len(difference(gem, RECIPES[f"gem-discrete-{name}"])) == 1
+
+
+@pytest.mark.parametrize(("layout", "same"), [(ATARI, "Atari"), (MINATAR, "MinAtar")])
+def test_a_preset_is_equal_for_all_discrete_agents(layout: Layout, same: str) -> None:
+    for name, plain in DISCRETE.items():
+        preset = plain.for_environment("", layout)
+        changes = difference(plain, preset)
+        assert changes.keys() <= ATARI_PRESET.keys(), (name, same)
+        assert {field: getattr(preset, field) for field in changes} == {
+            field: getattr(DISCRETE["gem-discrete"].for_environment("", layout), field) for field in changes
+        }
+        assert difference(preset, DISCRETE["dqn"].for_environment("", layout)) == difference(plain, DISCRETE["dqn"])
+
+
+def test_the_preset_of_atari() -> None:
+    preset = DISCRETE["dqn"].for_environment("ALE/MsPacman-v5", ATARI)
+    assert (preset.learning_rate, preset.adam_epsilon, preset.batch_size, preset.buffer_size) == (6.25e-5, 1.5e-4, 32, 100_000)
+    assert (preset.train_freq, preset.gradient_steps, preset.target_update_interval) == (4, 1, 8_000)
+    assert (preset.learning_starts, preset.exploration_steps, preset.exploration_final_eps) == (20_000, 62_500, 0.01)
+    assert (preset.evaluation_eps, preset.reward_bound, preset.gamma) == (0.001, 1.0, 0.99)
+    assert RECIPES["gem-discrete"].settable()["depth"] == 1000
+    assert DISCRETE["dqn"].for_environment("CartPole-v1", Layout((4,), 1, 2)) == DISCRETE["dqn"]
+
+
+@pytest.mark.parametrize(
+    ("name", "layout", "found"),
+    [
+        ("gem", VECTOR, "gem"),
+        ("gem", Layout((4,), 1, 2), "gem-discrete"),
+        ("gem", ATARI, "gem-discrete"),
+        ("gem", Layout((1,), 1, 4, "int32", states=16), "gem-tabular"),
+        ("gem-no-tbp", ATARI, "gem-discrete-no-tbp"),
+        ("gem-released", MINATAR, "gem-discrete-released"),
+        ("dqn", Layout((1,), 1, 4, "int32", states=16), "dqn"),
+    ],
+)
+def test_gem_is_its_kin_that_fits(name: str, layout: Layout, found: str) -> None:
+    assert suited(name, layout) == found
