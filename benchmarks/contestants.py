@@ -1,18 +1,61 @@
-"""TD3 and SAC of three libraries behind one small protocol: ours, Stable-Baselines3 (PyTorch) and SBX (JAX)."""
+"""TD3, SAC and DQN of three libraries behind one small protocol: ours, Stable-Baselines3 (PyTorch) and SBX (JAX)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
+import gymnasium as gym
 import numpy as np
 
 from benchmarks.timing import seconds
 from gemrl.recipes import NetworkRecipe, recipe
 
-ENV, BUFFER, FILLED, EPISODE = "HalfCheetah-v5", 100_000, 20_000, 1000
-OBSERVATION, ACTION = 17, 6
+ENV, EPISODE = "HalfCheetah-v5", 1000
+OBSERVATION, ACTION, STACK, CHOICES = 17, 6, (4, 84, 84), 9
+
+
+class Screens(gym.Env):
+    """Random stacks of images and nine choices, as in Atari: what is timed is the learning."""
+
+    observation_space = gym.spaces.Box(0, 255, STACK, np.uint8)
+    action_space = gym.spaces.Discrete(CHOICES)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        super().reset(seed=seed)
+        return self.np_random.integers(0, 256, STACK, dtype=np.uint8), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        return self.np_random.integers(0, 256, STACK, dtype=np.uint8), 0.0, False, False, {}
+
+
+@dataclass(frozen=True)
+class Contest:
+    """What an algorithm is timed on: how many rows a buffer holds, and of which as many are filled before the clock starts."""
+
+    buffer: int = 100_000
+    filled: int = 20_000
+    images: bool = False
+
+    def env(self) -> gym.Env:
+        """Where models live."""
+        from gemrl.environments import make
+
+        return Screens() if self.images else make(ENV)
+
+    def rows(self) -> list[np.ndarray]:
+        """What fills a buffer: observations, actions, rewards and next observations."""
+        rng = np.random.default_rng(0)
+        if self.images:
+            seen, following = rng.integers(0, 256, (2, self.filled, *STACK), dtype=np.uint8)
+            return [seen, rng.integers(CHOICES, size=(self.filled, 1)), rng.normal(size=self.filled), following]
+        states, rewards = rng.normal(size=(2, self.filled, OBSERVATION)), rng.normal(size=self.filled)
+        return [states[0], rng.uniform(-1, 1, (self.filled, ACTION)), rewards, states[1]]
+
+
+CONTESTS = {"td3": Contest(), "sac": Contest(), "dqn": Contest(buffer=2_000, filled=1_000, images=True)}
 
 
 class Contestant(Protocol):
@@ -23,13 +66,6 @@ class Contestant(Protocol):
 
     def environment_steps(self, count: int) -> None:
         """The library's whole loop, with one gradient step after each environment step."""
-
-
-def random_rows() -> list[np.ndarray]:
-    """What fills a buffer: observations, actions, rewards and next observations."""
-    rng = np.random.default_rng(0)
-    states, rewards = rng.normal(size=(2, FILLED, OBSERVATION)), rng.normal(size=FILLED)
-    return [states[0], rng.uniform(-1, 1, (FILLED, ACTION)), rewards, states[1]]
 
 
 class Ours:
@@ -46,9 +82,10 @@ class Ours:
         if gradient_steps not in self._models:
             from gemrl.models import MODELS
 
-            fields: dict[str, Any] = {"buffer_size": BUFFER, "learning_starts": 0, "gradient_steps": gradient_steps}
-            model = MODELS[self._algo](ENV, seed=0, device="cpu", **fields)
-            _fill(model.agent)
+            contest = CONTESTS[self._algo]
+            fields: dict[str, Any] = {"buffer_size": contest.buffer, "learning_starts": 0, "gradient_steps": gradient_steps}
+            model = MODELS[self._algo](contest.env(), seed=0, device="cpu", **fields)
+            _fill(model.agent, contest)
             self._models[gradient_steps] = model
         return self._models[gradient_steps]
 
@@ -62,12 +99,12 @@ class Ours:
         self._model(1).learn(count, reset_num_timesteps=False)
 
 
-def _fill(agent: Any) -> None:
+def _fill(agent: Any, contest: Contest) -> None:
     """Random rows enter our memory, in episodes cut by a time limit."""
     from gemrl.environments import Transition
 
     no, yes = np.zeros(1, bool), np.ones(1, bool)
-    for number, (state, action, reward, following) in enumerate(zip(*random_rows(), strict=True)):
+    for number, (state, action, reward, following) in enumerate(zip(*contest.rows(), strict=True)):
         cut = yes if number % EPISODE == EPISODE - 1 else no
         agent.observe(Transition(state[None], action[None], reward[None], no, cut, following[None], yes))
 
@@ -82,21 +119,25 @@ class Theirs:
         from stable_baselines3.common.logger import Logger
         from stable_baselines3.common.noise import NormalActionNoise
 
-        from gemrl.environments import make
+        from gemrl.spaces import Spaces
 
         torch.set_num_threads(threads)
-        ours = recipe(algo)
+        contest = CONTESTS[algo]
+        env = contest.env()
+        ours = recipe(algo).for_environment("", Spaces.of(env).layout)
         assert isinstance(ours, NetworkRecipe)
-        fields: dict[str, Any] = {name: getattr(ours, name) for name in ("learning_rate", "batch_size", "tau", "gamma")}
-        fields |= {"train_freq": 1, "gradient_steps": 1, "learning_starts": 0, "buffer_size": BUFFER, "seed": 0, "device": "cpu"}
+        shared = ("learning_rate", "batch_size", "gamma", *(() if contest.images else ("tau",)))
+        fields: dict[str, Any] = {name: getattr(ours, name) for name in shared}
+        fields |= {"train_freq": 1, "gradient_steps": 1, "learning_starts": 0, "buffer_size": contest.buffer}
+        fields |= {"seed": 0, "device": "cpu", "policy_kwargs": {} if contest.images else {"net_arch": list(ours.net_arch)}}
         if algo == "td3":
             fields |= {"action_noise": NormalActionNoise(np.zeros(ACTION), 0.1 * np.ones(ACTION)), "policy_delay": 2}
         kind = getattr(importlib.import_module(library), algo.upper())
-        self._model = kind("MlpPolicy", make(ENV), policy_kwargs={"net_arch": list(ours.net_arch)}, **fields)
+        self._model = kind("CnnPolicy" if contest.images else "MlpPolicy", env, **fields)
         self._model.set_logger(Logger(None, []))
         self._batch = ours.batch_size
         no, yes = np.zeros(1, bool), np.ones(1, bool)
-        for number, (state, action, reward, following) in enumerate(zip(*random_rows(), strict=True)):
+        for number, (state, action, reward, following) in enumerate(zip(*contest.rows(), strict=True)):
             cut = number % EPISODE == EPISODE - 1
             info = [{"TimeLimit.truncated": cut}]
             self._model.replay_buffer.add(state[None], following[None], action[None], reward[None], yes if cut else no, info)

@@ -37,7 +37,8 @@ def draw(results: Results, target: Path) -> None:
 
 def _bars(panel: Any, results: Results, task: str, label: str) -> None:
     """A group of bars for each algorithm and number of threads, a bar for each library."""
-    records = [record for record in results["peers"] if record["task"] == task]
+    # DQN looks at images, so that its bars would make all others invisible; the table has it.
+    records = [record for record in results["peers"] if record["task"] == task and record["algo"] != "dqn"]
     for place, (name, colour) in enumerate(COLOURS.items()):
         times = [medians(record["seconds"])[name] / record["count"] for record in records]
         heights = [1 / spent for spent in times] if task == "loop" else [1e3 * spent for spent in times]

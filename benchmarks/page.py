@@ -82,7 +82,7 @@ def verdicts(results: Results) -> str:
 
 def peers(results: Results) -> str:
     """TD3 and SAC of three libraries."""
-    rows = []
+    rows, names = [], list(results["peers"][0]["seconds"])
     for record in results["peers"]:
         times, count = medians(record["seconds"]), record["count"]
         if record["task"] == "loop":
@@ -91,8 +91,10 @@ def peers(results: Results) -> str:
             what = f"ms per gradient step, {count if record['task'] == 'round' else 1} a call"
             cells = [f"{1e3 * spent / count:.2f}" for spent in times.values()]
         ratios = [f"{times['gemrl'] / spent:.2f}" for name, spent in times.items() if name != "gemrl"]
-        rows.append(f"| {record['algo'].upper()} | {record['threads']} | {what} | {' | '.join(cells + ratios)} |")
-    names = list(results["peers"][0]["seconds"])
+        absent = [""] * (len(names) - len(times))
+        rows.append(
+            f"| {record['algo'].upper()} | {record['threads']} | {what} | {' | '.join(cells + absent + ratios + absent)} |"
+        )
     against = [f"time, gemrl / {name}" for name in names if name != "gemrl"]
     return table(f"| | threads | measured | {' | '.join(names + against)} |", rows)
 

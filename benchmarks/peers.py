@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import contestants, page
 from benchmarks.timing import alternate, process, processors
 
-ALGOS = ("td3", "sac")
+ALGOS = ("td3", "sac", "dqn")
 VERSIONED = ("gemrl", "jax", "jaxlib", "torch", "stable-baselines3", "sbx-rl", "flax", "numpy", "gymnasium", "mujoco")
 
 
@@ -37,19 +37,20 @@ QUICK = Size(gradient_steps=4, environment_steps=10, repeats=2, growth_repeats=1
 
 def race(algo: str, threads: int, size: Size) -> list[dict[str, Any]]:
     """One record per task, with every contestant's seconds: each in a process of its own, all taking turns."""
-    tasks = {
-        "round": ("gradient_steps", size.gradient_steps, 1),
-        "single": ("gradient_steps", 1, size.gradient_steps),
-        "loop": ("environment_steps", size.environment_steps),
-    }
+    images = contestants.CONTESTS[algo].images
+    steps = max(2, size.gradient_steps // 10) if images else size.gradient_steps
+    tasks: dict[str, tuple[Any, ...]] = {"round": ("gradient_steps", steps, 1), "single": ("gradient_steps", 1, steps)}
+    if not images:  # its environment is noise
+        tasks["loop"] = "environment_steps", size.environment_steps
     records = []
     with ExitStack() as stack:
-        workers = {name: stack.enter_context(process(threads)) for name in contestants.CONTESTANTS}
+        names = [name for name in contestants.CONTESTANTS if not (images and name == "SBX")]  # whose DQN sees no images
+        workers = {name: stack.enter_context(process(threads)) for name in names}
         for name, worker in workers.items():
             worker(contestants.enter, name, algo, threads)
         for task, words in tasks.items():
             turns = {name: partial(worker, contestants.timed, *words) for name, worker in workers.items()}
-            count = size.environment_steps if task == "loop" else size.gradient_steps
+            count = size.environment_steps if task == "loop" else steps
             said = {"algo": algo, "threads": threads, "task": task, "count": count}
             records.append(said | {"seconds": alternate(turns, size.repeats)})
             _tell(f"{algo}, {threads} thread(s), {task}")

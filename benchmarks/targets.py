@@ -72,6 +72,16 @@ def targets(results: Results) -> list[Target]:
         ),
         Target("TD3, gradient step, one thread: time against SBX", 0.75, ratio(results, "td3", 1, "SBX")),
         Target("TD3, gradient step, two threads: time against SBX", 1.0, ratio(results, "td3", 2, "SBX")),
+        Target(
+            "DQN on images, gradient step, one thread: time against Stable-Baselines3",
+            0.60,
+            ratio(results, "dqn", 1, "Stable-Baselines3"),
+        ),
+        Target(
+            "DQN on images, gradient step, two threads: time against Stable-Baselines3",
+            0.60,
+            ratio(results, "dqn", 2, "Stable-Baselines3"),
+        ),
         Target("GEM's round: part of matrix-multiply speed", 0.70, rate(results, "round"), percent, at_least=True),
         Target(
             "GEM's gradient steps: part of matrix-multiply speed", 0.55, rate(results, "gradient_steps"), percent, at_least=True

@@ -14,11 +14,10 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
+from gemrl.env_args import STICKY
 from gemrl.snapshot import Snapshot, fit
 
 STACK = 4
-STICKY = "repeat_action_probability"
-"""How gymnasium calls the chance that an action is replaced by the one before."""
 
 
 def make_atari(env_id: str, **kwargs: Any) -> gym.Env:

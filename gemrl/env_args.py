@@ -14,6 +14,9 @@ from gemrl.literals import parse_literal
 if TYPE_CHECKING:
     from gemrl.environments import Named
 
+STICKY = "repeat_action_probability"
+"""How gymnasium calls the chance that an Atari game repeats the last action."""
+
 RESERVED = ("render_mode", "id", "vector_entry_point", "disable_env_checker")
 """What gemrl decides itself."""
 
@@ -52,7 +55,7 @@ def parse_env_args(words: Iterable[str]) -> dict[str, Any]:
 def with_sticky(env_id: str, chance: float | None, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments with the chance that an Atari game repeats the last action: 0 unless one is given."""
     if env_id.startswith("ALE/"):
-        return {"repeat_action_probability": chance or 0.0} | given
+        return {STICKY: chance or 0.0} | given
     if chance is not None:
         raise BadValue(f"--sticky is for Atari games (ALE/...), not for {env_id}")
     return given
@@ -80,6 +83,7 @@ def env_title(run: Mapping[str, Any]) -> str:
 
 
 def env_folder(run: Mapping[str, Any]) -> str:
-    """The same as the name of a folder."""
-    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in env_args(run).items())
+    """The same as the name of a folder; that actions are not sticky is what one expects."""
+    told = {key: value for key, value in env_args(run).items() if (key, value) != (STICKY, 0.0)}
+    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in told.items())
     return ",".join((run["env"].replace("/", "-").replace(":", "-"), *words))

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import sys
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, NoReturn, Self
 
 import gymnasium as gym
@@ -18,14 +16,14 @@ from gemrl.callbacks import AnyCallback, Logger, Watchers
 from gemrl.device import find_device
 from gemrl.environments import EnvironmentMaker
 from gemrl.errors import BadValue, GemrlError, check_number
+from gemrl.peers import as_vec_env, tensorboard, vec_normalize
 from gemrl.progress import Progress
 from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
 from gemrl.spaces import Spaces
-from gemrl.task import Task
 from gemrl.training import Moment, Schedule, scheduled, train
-from gemrl.vector import AnyTask, Tasks, VecEnvTask, as_task, made, name_of, spaces_of
+from gemrl.vector import AnyTask, as_task, made, name_of, spaces_of
 from gemrl.watchdog import Interrupts
 
 POLICIES = ("MlpPolicy", "CnnPolicy")
@@ -94,7 +92,7 @@ class Model:
         self.device = find_device(device)
         self.num_timesteps = 0
         self.verbose = verbose
-        self.logger = Logger(_tensorboard(log) if log else None)
+        self.logger = Logger(tensorboard(log) if log else None)
         self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
         self.spaces: Spaces = env if self._task is None else self._task.spaces
         self._saved: Snapshot | None = None
@@ -134,20 +132,11 @@ class Model:
 
     def get_env(self) -> Any:
         """The environment it trains in; where Stable-Baselines3 is in use, as a VecEnv, which its callbacks ask for."""
-        if isinstance(self._task, (Task, Tasks)) and "stable_baselines3" in sys.modules:
-            from stable_baselines3.common.vec_env import DummyVecEnv
-
-            envs = self.env if isinstance(self.env, list) else [self.env]
-            return DummyVecEnv([partial(_itself, env) for env in envs])
-        return self.env
+        return as_vec_env(self._task)
 
     def get_vec_normalize_env(self) -> Any:
         """The VecNormalize of Stable-Baselines3 around its environment, if there is one."""
-        if not isinstance(self._task, VecEnvTask):
-            return None
-        from stable_baselines3.common.vec_env import unwrap_vec_normalize
-
-        return unwrap_vec_normalize(self.env)
+        return vec_normalize(self._task)
 
     def set_env(self, env: Any) -> None:
         """Changes the environment for one, or as many, with the same spaces."""
@@ -270,13 +259,3 @@ class Model:
 
 def _interrupt() -> NoReturn:
     raise KeyboardInterrupt
-
-
-def _itself(env: gym.Env) -> gym.Env:
-    return env
-
-
-def _tensorboard(folder: str) -> Any:
-    from gemrl.session import tensorboard
-
-    return tensorboard(folder)

@@ -15,8 +15,9 @@ from rich.console import Console
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
 from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, with_sticky
-from gemrl.errors import GemrlError, MissingExtra, RunBroken, RunFolderError
+from gemrl.errors import GemrlError, RunBroken, RunFolderError
 from gemrl.locking import alone
+from gemrl.peers import tensorboard, tensorboard_writer
 from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.spaces import Spaces
 from gemrl.threads import thread_count
@@ -40,7 +41,7 @@ def train_run(options: argparse.Namespace) -> int:
     folder = options.run or Path("runs", options.algo, env_folder(vars(options)), str(options.seed))
     runs.check_free(folder)
     if options.tensorboard:
-        _writer()
+        tensorboard_writer()
     description = {name: getattr(options, name) for name in runs.CHOICES} | {
         "recipe": chosen.as_dict(),
         "threads": thread_count(),
@@ -210,16 +211,3 @@ def _closing_words(folder: Path, say: Any, finished: bool) -> None:
     if picture:
         say(f"learning curve    {picture}")
     say(f"next              gemrl evaluate {folder} --video film.mp4" if finished else f"next              gemrl resume {folder}")
-
-
-def tensorboard(folder: str | Path, step: int = 0) -> Any:
-    """A writer of TensorBoard's files that takes back what was written beyond `step`."""
-    return _writer()(str(folder), purge_step=step + 1 if step else None)
-
-
-def _writer() -> Any:
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        raise MissingExtra("TensorBoard logs need what is not installed: pip install 'gemrl[tensorboard]'") from None
-    return SummaryWriter
