@@ -92,9 +92,8 @@ def peers(results: Results) -> str:
             cells = [f"{1e3 * spent / count:.2f}" for spent in times.values()]
         ratios = [f"{times['gemrl'] / spent:.2f}" for name, spent in times.items() if name != "gemrl"]
         absent = [""] * (len(names) - len(times))
-        rows.append(
-            f"| {record['algo'].upper()} | {record['threads']} | {what} | {' | '.join(cells + absent + ratios + absent)} |"
-        )
+        told = [record["algo"].upper(), str(record["threads"]), what, *cells, *absent, *ratios, *absent]
+        rows.append(f"| {' | '.join(told)} |")
     against = [f"time, gemrl / {name}" for name in names if name != "gemrl"]
     return table(f"| | threads | measured | {' | '.join(names + against)} |", rows)
 
