@@ -156,7 +156,6 @@ def test_a_row_takes_the_bytes_that_are_told() -> None:
 FLAT = """
 import resource
 from gemrl.models import GEM
-from gemrl.spaces import Layout
 from tests.probes import Truncated
 small = dict(net_arch=(8, 8), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
 model, seen = GEM(Truncated(), seed=0, **small), []
