@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -27,6 +28,8 @@ def _train(folder: str, words: tuple[str, ...], log: str, environment: Mapping[s
     """What a node does: the run in a process of its own, as on any machine; its exit code."""
     while not is_free(Path(folder)):  # of a node that was lost, whose process may be writing its last checkpoint
         time.sleep(0.5)
+    # A cluster that was started in the background ignores this signal, and then no task could be asked to stop.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     process = LocalProcess(Job(Path(folder), words, Path(log)), environment)
     try:
         while (code := process.poll()) is None:

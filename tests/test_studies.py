@@ -38,7 +38,7 @@ def test_all_agents_of_a_study_have_the_same_warm_up(name: str, tmp_path: Path) 
 def test_studies_are_those_of_the_paper() -> None:
     assert set(STUDIES) == {
         *("mujoco", "ablation", "nstep", "atari", "atari-rollout", "atari-sticky"),
-        *("minatar", "ladder", "theory", "quick"),
+        *("minatar", "cartpole", "ladder", "theory", "quick"),
     }
     assert (get("mujoco").steps, len(get("mujoco").seeds), len(get("mujoco").envs)) == (1_000_000, 5, 6)
     assert len(get("atari").seeds) == 3

@@ -1,0 +1,50 @@
+"""When discrete agents solve CartPole-v1, and GEM LunarLander-v3, as tables: `python -m benchmarks.discrete`.
+
+The runs are made by `gemrl study cartpole --results-only --out results/cartpole` and by `gemrl study` of a TOML file that names
+gem, LunarLander-v3, 150,000 steps and seeds 0 to 2, with `--out results/lunarlander`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from gemrl.runs import read_evaluations
+
+SOLVED = {"CartPole-v1": 475.0, "LunarLander-v3": 200.0}
+"""The mean return of an evaluation from which on a task counts as solved."""
+
+
+def first_solved(folder: Path, bound: float) -> str:
+    """The step of the first evaluation that reached the bound, and the share of later ones that did."""
+    data = read_evaluations(folder)
+    reached = data["return_mean"] >= bound
+    if not reached.any():
+        return f"not reached (best {data['return_mean'].max():,.0f})"
+    first = int(reached.argmax())
+    return f"{int(data['step'][first]):,} ({np.mean(reached[first:]):.0%})"
+
+
+def table(study: Path, env: str) -> str:
+    """A row for each algorithm, a column for each seed; the final returns last."""
+    folders = sorted(study.glob(f"*/{env}/*/evaluations.csv"))
+    algos = sorted({file.parts[-4] for file in folders}, key=lambda name: (not name.startswith("gem"), name))
+    seeds = sorted({file.parts[-2] for file in folders}, key=int)
+    lines = [f"| {env} | " + " | ".join(f"seed {seed}" for seed in seeds) + " | final returns |", "|---" * (len(seeds) + 2) + "|"]
+    for algo in algos:
+        runs = [study / algo / env / seed for seed in seeds]
+        cells = [first_solved(run, SOLVED[env]) if run.exists() else "not run" for run in runs]
+        finals = [f"{read_evaluations(run)['return_mean'][-1]:,.0f}" for run in runs if run.exists()]
+        lines.append(f"| {algo} | {' | '.join(cells)} | {', '.join(finals)} |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    """Prints both tables."""
+    for study, env in (("results/cartpole", "CartPole-v1"), ("results/lunarlander", "LunarLander-v3")):
+        print(table(Path(study), env), end="\n\n")
+
+
+if __name__ == "__main__":
+    main()
