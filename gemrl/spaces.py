@@ -52,6 +52,7 @@ class Spaces:
         self.observation_space: Box | Discrete = observation
         self.action_space: Box | Discrete = action
         self.layout = _layout(observation, action, frames)
+        self._bounds = (action.low.astype(float), action.high.astype(float)) if isinstance(action, Box) else (0.0, 0.0)
 
     @staticmethod
     def of(env: gym.Env) -> Spaces:
@@ -86,8 +87,8 @@ class Spaces:
         space = self.action_space
         if isinstance(space, Discrete):
             return action[..., 0].astype(np.int64) + space.start
-        low, high = space.low.astype(np.float64), space.high.astype(np.float64)
-        unit = (np.clip(action, -1, 1).astype(np.float64).reshape(*action.shape[:-1], *low.shape) + 1) / 2
+        low, high = self._bounds
+        unit = (np.clip(action, -1, 1).astype(np.float64).reshape(*action.shape[:-1], *space.shape) + 1) / 2
         scaled = (low + unit * (high - low)).astype(space.dtype)
         return np.clip(scaled, space.low, space.high)  # rounding may step out of the bounds
 
