@@ -11,7 +11,7 @@ train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learnin
 
 test: .venv/test.done debian ## Lint, types and all tests
 	$(MAKE) --no-print-directory lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 lint: .venv/test.done
 	$(BIN)/ruff check .

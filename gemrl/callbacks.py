@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemrl.errors import BadValue
 from gemrl.progress import Progress
+from gemrl.tracking import Tracker
 from gemrl.training import Moment
 
 if TYPE_CHECKING:
@@ -81,9 +82,9 @@ class Watchers:
 class Logger:
     """The few words of Stable-Baselines3's logger that callbacks use: values by name, told when they are dumped."""
 
-    def __init__(self, writer: Any = None) -> None:
+    def __init__(self, tracker: Tracker | None = None) -> None:
         self.name_to_value: dict[str, Any] = {}
-        self._writer = writer
+        self._tracker = tracker
 
     def record(self, key: str, value: Any, exclude: Any = None) -> None:
         """Notes a value."""
@@ -106,12 +107,12 @@ class Logger:
 
     def dump(self, step: int = 0) -> None:
         """Writes what was noted to TensorBoard, if it is in use, and forgets it."""
-        for key, value in self.name_to_value.items():
-            if self._writer is not None and isinstance(value, numbers.Real):
-                self._writer.add_scalar(key, float(value), step)
+        if self._tracker:
+            told = {key: float(value) for key, value in self.name_to_value.items() if isinstance(value, numbers.Real)}
+            self._tracker.write(told, step)
         self.name_to_value = {}
 
     def close(self) -> None:
         """Brings everything to the disk; a later value opens a new file."""
-        if self._writer is not None:
-            self._writer.close()
+        if self._tracker:
+            self._tracker.close()

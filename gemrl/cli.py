@@ -16,6 +16,7 @@ from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
 from gemrl.results_cli import add_results
+from gemrl.tracking import TRACKERS
 
 if TYPE_CHECKING:
     from gemrl.spaces import Layout
@@ -120,6 +121,9 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
     train.add_argument("--threads", type=count, metavar="N", help="threads to compute on (default: one per core)")
     _add_env_timeout(train)
     train.add_argument("--tensorboard", action="store_true", help="write TensorBoard logs into the run's folder too")
+    train.add_argument(
+        "--track", nargs="?", const=TRACKERS[0], choices=TRACKERS, help="tell trackio (default) or Weights & Biases too"
+    )
     _add_device(train)
     train.set_defaults(command=_train)
 

@@ -32,6 +32,12 @@ class MissingExtra(GemrlError, ImportError):
     """An optional dependency that is not installed."""
 
 
+class TrackerRefused(GemrlError):
+    """A service that numbers were to be sent to, and that did not take them."""
+
+    exit_code = 1
+
+
 class EnvironmentFault(GemrlError, RuntimeError):
     """An environment that raised, or returned something unusable."""
 

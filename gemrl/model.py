@@ -16,12 +16,13 @@ from gemrl.callbacks import AnyCallback, Logger, Watchers
 from gemrl.device import find_device
 from gemrl.environments import EnvironmentMaker
 from gemrl.errors import BadValue, GemrlError, check_number
-from gemrl.peers import as_vec_env, tensorboard, vec_normalize
+from gemrl.peers import as_vec_env, vec_normalize
 from gemrl.progress import Progress
 from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
 from gemrl.spaces import Spaces
+from gemrl.tracking import TensorBoard
 from gemrl.training import Moment, Schedule, scheduled, train
 from gemrl.vector import AnyTask, as_task, made, name_of, spaces_of
 from gemrl.watchdog import Interrupts
@@ -92,7 +93,7 @@ class Model:
         self.device = find_device(device)
         self.num_timesteps = 0
         self.verbose = verbose
-        self.logger = Logger(tensorboard(log) if log else None)
+        self.logger = Logger(TensorBoard(log) if log else None)
         self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
         self.spaces: Spaces = env if self._task is None else self._task.spaces
         self._saved: Snapshot | None = None

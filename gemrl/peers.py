@@ -1,15 +1,13 @@
-"""What other libraries ask of a model: Stable-Baselines3's VecEnv around its environment, TensorBoard's writer."""
+"""What other libraries ask of a model: Stable-Baselines3's VecEnv around its environment."""
 
 from __future__ import annotations
 
 import sys
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
 
-from gemrl.errors import MissingExtra
 from gemrl.task import Task
 from gemrl.vector import AnyTask, Tasks, VecEnvTask
 
@@ -36,17 +34,3 @@ def vec_normalize(task: AnyTask | None) -> Any:
     from stable_baselines3.common.vec_env import unwrap_vec_normalize
 
     return unwrap_vec_normalize(task.env)
-
-
-def tensorboard(folder: str | Path, step: int = 0) -> Any:
-    """A writer of TensorBoard's files that takes back what was written beyond `step`."""
-    return tensorboard_writer()(str(folder), purge_step=step + 1 if step else None)
-
-
-def tensorboard_writer() -> Any:
-    """The class of such writers; raises if it is not installed."""
-    try:
-        from tensorboardX import SummaryWriter
-    except ImportError:
-        raise MissingExtra("TensorBoard logs need what is not installed: pip install 'gemrl[tensorboard]'") from None
-    return SummaryWriter

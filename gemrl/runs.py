@@ -88,6 +88,7 @@ CHOICES = (
     "n_envs",
     "checkpoint_every",
     "tensorboard",
+    "track",
     "device",
 )
 """Options of `gemrl train` that a run keeps."""
@@ -194,6 +195,14 @@ class Recorder:
         self._next = int(facts["next"])
         self._progress.recall(facts["progress"])
         self._open("a")
+
+    def last_step(self) -> int:
+        """The last step that progress.csv tells of; 0 if it tells of none."""
+        try:
+            last = self._paths[1].read_text().rpartition("\n")[0].rpartition("\n")[2].split(",")[0]
+        except OSError:
+            return 0
+        return int(last) if last.isdecimal() else 0
 
     def facts(self) -> dict[str, Any]:
         """What `resume` needs beside the lines, as JSON values."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,10 +17,10 @@ from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
 from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, with_sticky
 from gemrl.errors import GemrlError, RunBroken, RunFolderError
 from gemrl.locking import alone
-from gemrl.peers import tensorboard, tensorboard_writer
 from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.spaces import Spaces
 from gemrl.threads import thread_count
+from gemrl.tracking import check_installed, new_track, trackers, where
 from gemrl.watchdog import Interrupts, end_now, limit_answers
 
 if TYPE_CHECKING:
@@ -41,7 +41,8 @@ def train_run(options: argparse.Namespace) -> int:
     folder = options.run or Path("runs", options.algo, env_folder(vars(options)), str(options.seed))
     runs.check_free(folder)
     if options.tensorboard:
-        tensorboard_writer()
+        check_installed("tensorboardX", "tensorboard")
+    options.track = new_track(options.track)
     description = {name: getattr(options, name) for name in runs.CHOICES} | {
         "recipe": chosen.as_dict(),
         "threads": thread_count(),
@@ -144,28 +145,23 @@ class _Session:
 
         run = self._run
         recorder = runs.Recorder(self._folder, model.recipe)
+        told = recorder.last_step()  # before lines beyond the checkpoint are dropped
         observation = self._go_on(model, recorder, found)
         schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
-        board = tensorboard(self._folder / "tensorboard", model.num_timesteps) if run["tensorboard"] else None
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)
-        try:
+        with trackers(self._folder, run, model.num_timesteps, told) as every, closing(recorder), closing(schedule.evaluator):
             for moment in with_progress(model.train(run["steps"], schedule, observation), run["steps"], run["algo"]):
                 line = recorder(moment)
-                for name, value in (line or {}).items():
-                    if board:
-                        board.add_scalar(name, value, moment.step)
+                for tracker in every:
+                    if line:
+                        tracker.write(line, moment.step)
                 if not moment.taken:
                     continue
                 if interrupts.asked or moment.step >= run["steps"] or clock.due(moment.step):
                     clock.time(write, moment.step)
                 if interrupts.asked:
                     return False
-        finally:
-            recorder.close()
-            schedule.evaluator.close()
-            if board:
-                board.close()
         return True
 
     def _go_on(self, model: Model, recorder: runs.Recorder, found: Checkpoint | None) -> np.ndarray | None:
@@ -210,4 +206,7 @@ def _closing_words(folder: Path, say: Any, finished: bool) -> None:
         say(f"{which:16}  return {mean:,.1f} ± {std:,.1f} at step {int(data['step'][-1]):,}")
     if picture:
         say(f"learning curve    {picture}")
+    track = runs.describe(folder).get("track")
+    if track:
+        say(where(track, folder))
     say(f"next              gemrl evaluate {folder} --video film.mp4" if finished else f"next              gemrl resume {folder}")

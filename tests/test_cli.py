@@ -228,13 +228,6 @@ def test_the_module_and_its_version() -> None:
     assert shown == f"gemrl {gemrl.__version__}\n"
 
 
-def test_tensorboard_logs(tmp_path: Path) -> None:
-    pytest.importorskip("tensorboardX")
-    assert train(tmp_path / "run", "--tensorboard") == 0
-    (events,) = (tmp_path / "run" / "tensorboard").iterdir()
-    assert b"rollout/ep_rew_mean" in events.read_bytes()
-
-
 def test_an_interrupt_saves_the_model_and_exits_with_130(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     # A shell that starts this in the background has its children ignore the signal, so it is set as a terminal has it.

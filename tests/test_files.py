@@ -119,16 +119,16 @@ def test_writing_a_large_memory_takes_no_memory(tmp_path: Path) -> None:
     assert grown < 30_000  # kB, of 300 MB
 
 
-def test_a_thousand_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_hundreds_of_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is refused by name or loads to the same bits; none runs code, hangs or takes gigabytes."""
     monkeypatch.chdir(tmp_path)
     assert train(tmp_path / "run", 300) == 0
     fuzzer = Fuzzer(max((tmp_path / "run" / "checkpoints").iterdir()), tmp_path, seed=0)
     before = peak_memory()
-    for _ in range(900):
+    for _ in range(360):
         fuzzer.honest()
-    assert fuzzer.refused > 750
-    for _ in range(100):
+    assert fuzzer.refused > 300
+    for _ in range(40):
         fuzzer.hostile()
     assert peak_memory() - before < 1 << 30
     assert digest_of(tmp_path / "copy" / "model.json")  # the last copy was put right again

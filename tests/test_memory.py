@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 import subprocess
 import sys
 
@@ -158,17 +159,18 @@ import resource
 from gemrl.models import GEM
 from tests.probes import Truncated
 small = dict(net_arch=(8, 8), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
-model, seen = GEM(Truncated(), seed=0, **small), []
+model = GEM(Truncated(), seed=0, **small)
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-model.learn(10_000)
-before = resident()
-model.learn(30_000, reset_num_timesteps=False)
-print(resident() - before)
+model.learn(6_000)
+for piece in range(5):
+    before = resident()
+    model.learn(3_000, reset_num_timesteps=False)
+    print(resident() - before)
 """
 
 
 def test_nothing_grows_with_time() -> None:
-    """Resident memory over 30,000 steps once the ring is full."""
+    """Resident memory once the ring is full: what grows does so in most pieces, the allocator only now and then."""
     shown = subprocess.run([sys.executable, "-c", FLAT], capture_output=True, text=True, check=True).stdout
-    assert int(shown) < 2_000_000
+    assert statistics.median(int(line) for line in shown.split()) < 64_000  # a float kept of every step would be 96,000

@@ -35,12 +35,12 @@ def train(folder: Path, steps: int, *words: str, env: str = "Pendulum-v1", algo:
     return main(["train", env, "--algo", algo, "--steps", str(steps), "--run", str(folder), *EVALUATIONS, *words, *settings])
 
 
-def test_five_kills_at_random_moments(tmp_path: Path) -> None:
-    """Two of them during a write; parameters, memory and evaluations come out byte for byte."""
-    words = ["Pendulum-v1", "--steps", "5000", "--checkpoint-every", "60", "--eval-every", "500", "--eval-episodes", "1"]
+def test_three_kills_at_random_moments(tmp_path: Path) -> None:
+    """One of them during a write; parameters, memory and evaluations come out byte for byte."""
+    words = ["Pendulum-v1", "--steps", "4000", "--checkpoint-every", "60", "--eval-every", "500", "--eval-episodes", "1"]
     words += ["--set", "net_arch=(32, 32)", "learning_starts=200", "buffer_size=1000", "gradient_steps=10"]
     seconds = run_undisturbed(tmp_path / "undisturbed", *words)
-    assert run_killed(tmp_path / "killed", 5, 0.6 * seconds, random.Random(0), *words) == (5, 2)
+    assert run_killed(tmp_path / "killed", 3, 0.6 * seconds, random.Random(0), *words) == (3, 1)
     assert differences(tmp_path / "undisturbed", tmp_path / "killed") == []
 
 
