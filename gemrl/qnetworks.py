@@ -63,18 +63,31 @@ def blocks(x: Array, side: int) -> Array:
     return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height // side, width // side, -1)
 
 
-def convolved(x: Array, weight: Array, size: int) -> Array:
-    """A convolution of stride 1: x [B, H, W, C], weight [C, size * size * O] -> [B, H - size + 1, W - size + 1, O].
+def shifts(x: Array, size: int) -> list[Array]:
+    """What filters of size x size see of images [B, H, W, C], pixel by pixel, each [B, H - size + 1, W - size + 1, C]."""
+    rows, columns = x.shape[1] - size + 1, x.shape[2] - size + 1
+    return [x[:, i : i + rows, j : j + columns] for i in range(size) for j in range(size)]
 
-    One product of all pixels with all weights, whose results are then shifted over each other: on a CPU that is faster than
-    gathering patches first, although some products at the border are for nothing.
+
+def gathers(weight: Array) -> bool:
+    """Whether a convolution first gathers patches; that moves less only if there are fewer channels than filters."""
+    return weight.shape[1] < weight.shape[2]
+
+
+def convolved(x: Array, weight: Array, size: int) -> Array:
+    """A convolution of stride 1: x [B, H, W, C], weight [size * size, C, O] -> [B, H - size + 1, W - size + 1, O].
+
+    Either the patches under all filters are gathered, for one product with all weights, or all pixels are multiplied with all
+    weights, and what comes out is shifted over each other: although some products at the border are for nothing, that is faster
+    on a CPU where there are many channels.
     """
-    batch, height, width, channels = x.shape
-    products = (x.reshape(-1, channels) @ weight).reshape(batch, height, width, size * size, -1)
-    rows, columns = height - size + 1, width - size + 1
-    places = [(i, j) for i in range(size) for j in range(size)]
-    parts = (products[:, i : i + rows, j : j + columns, number] for number, (i, j) in enumerate(places))
-    return sum(parts, start=products.__array_namespace__().zeros((), dtype=x.dtype))
+    xp, channels = x.__array_namespace__(), x.shape[-1]
+    if gathers(weight):
+        return xp.concatenate(shifts(x, size), axis=-1) @ weight.reshape(-1, weight.shape[-1])
+    products = x.reshape(-1, channels) @ weight.transpose(1, 0, 2).reshape(channels, -1)
+    products = products.reshape(*x.shape[:3], size * size, -1)
+    parts = (shifted[..., number, :] for number, shifted in enumerate(shifts(products, size)))
+    return sum(parts, start=xp.zeros((), dtype=x.dtype))
 
 
 def _convolved(x: Array, weight: Array, size: int) -> tuple[Array, tuple[Array, Array]]:
@@ -84,15 +97,17 @@ def _convolved(x: Array, weight: Array, size: int) -> tuple[Array, tuple[Array, 
 def _backward(size: int, saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
     """The gradient by the same two products, of slopes that are shifted first: far faster than differentiating the shifts."""
     x, weight = saved
-    _, height, width, channels = x.shape
-    edge = size - 1
+    edge, (_, channels, filters) = size - 1, weight.shape
     padded = jax.lax.optimization_barrier(  # type: ignore[no-untyped-call]
         jnp.pad(slope, ((0, 0), (edge, edge), (edge, edge), (0, 0)))
     )
-    places = [(edge - i, edge - j) for i in range(size) for j in range(size)]
-    shifted = jnp.concatenate([padded[:, i : i + height, j : j + width] for i, j in places], axis=-1)
-    shifted = shifted.reshape(-1, weight.shape[1])
-    return (shifted @ weight.T).reshape(x.shape), x.reshape(-1, channels).T @ shifted
+    shifted = jnp.concatenate(shifts(padded, size)[::-1], axis=-1).reshape(-1, size * size * filters)
+    slope_of_x = (shifted @ weight.transpose(0, 2, 1).reshape(-1, channels)).reshape(x.shape)
+    if gathers(weight):
+        patches = jnp.concatenate(shifts(x, size), axis=-1).reshape(-1, size * size * channels)
+        return slope_of_x, (patches.T @ slope.reshape(-1, filters)).reshape(weight.shape)
+    products = (x.reshape(-1, channels).T @ shifted).reshape(channels, size * size, filters)
+    return slope_of_x, products.transpose(1, 0, 2)
 
 
 _fast_convolved = jax.custom_vjp(convolved, nondiff_argnums=(2,))
@@ -118,9 +133,9 @@ class Convolution(eqx.Module):
         x = blocks(x[:, : x.shape[1] // stride * stride, : x.shape[2] // stride * stride], stride)
         if x.dtype == np.uint8:  # bytes are cheaper to move, so they become real numbers only here
             x = x.astype(np.float32) / np.float32(255)
-        weight = self.layer.weight.reshape(across, stride, across, stride, channels, -1).transpose(1, 3, 4, 0, 2, 5)
+        weight = self.layer.weight.reshape(across, stride, across, stride, channels, -1).transpose(0, 2, 1, 3, 4, 5)
         convolve = convolved if isinstance(x, np.ndarray) else _fast_convolved
-        result = convolve(x.astype(np.float32), weight.reshape(x.shape[-1], -1), across)
+        result = convolve(x.astype(np.float32), weight.reshape(across**2, x.shape[-1], -1), across)
         return xp.maximum(result + self.layer.bias, 0)
 
 
@@ -176,4 +191,6 @@ class QNetworks(eqx.Module):
     def __call__(self, observation: Array) -> Array:
         """Observations [B, *O] -> values [C, B, A]."""
         seen = as_input(self.layout, observation)
+        if isinstance(seen, jax.Array):  # a copy that all networks read, or each would gather it anew
+            seen = jax.lax.optimization_barrier(seen)  # type: ignore[no-untyped-call]
         return seen.__array_namespace__().stack([member(seen) for member in self.members])

@@ -57,14 +57,15 @@ def group_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -
     return recipe.bootstrap(*(grouped(recipe, q(observation)) for q in (learner.networks, learner.targets)))
 
 
-def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array) -> Memory:
-    """The memory with `q_next` of the newest stale[e] rows of each lane evaluated."""
+def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:
+    """The memory with `q_next` of the newest stale[e] rows of each lane evaluated, at most `at_once` at a time."""
     layout = learner.networks.layout
+    chunk = REFRESH_CHUNK[len(layout.observation) == 3]
 
     def value_of(lane: Array, kept: Array, _: Array) -> Array:
         return group_values(recipe, learner, memory.observations(lane, kept, layout.frames))
 
-    return refreshed(memory, stale, REFRESH_CHUNK[len(layout.observation) == 3], value_of)
+    return refreshed(memory, stale, min(chunk, at_once or chunk), value_of)
 
 
 class Batch(NamedTuple):
@@ -121,8 +122,11 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
     if due:
         learner = eqx.tree_at(lambda x: x.targets, learner, learner.networks)
     if isinstance(recipe.targets, Planned):
-        memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned)
-        memory = plan(memory, recipe.planner) if due else plan_newest(memory, recipe.planner)
+        if due:
+            memory = plan(refresh(recipe, learner, memory, memory.size), recipe.planner)
+        else:  # no more rows than came since the last round, so no larger a chunk
+            memory = refresh(recipe, learner, memory, memory.unplanned, recipe.train_freq)
+            memory = plan_newest(memory, recipe.planner)
     return learner, memory
 
 
