@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from gemrl.errors import check_number
 from gemrl.planning import Array
@@ -26,6 +27,8 @@ class Asymmetric:
 class MeanOfCritics:
     """The policy climbs the mean of all critics."""
 
+    looks_at: ClassVar[slice] = slice(None)
+
     def __call__(self, q: Array) -> Array:
         """q [C, B] -> [B]."""
         return q.mean(axis=0)
@@ -34,6 +37,8 @@ class MeanOfCritics:
 @dataclass(frozen=True)
 class FirstCritic:
     """The policy climbs the first critic of the first pair, as in TD3."""
+
+    looks_at: ClassVar[slice] = slice(1)  # the others need not be evaluated
 
     def __call__(self, q: Array) -> Array:
         """q [C, B] -> [B]."""

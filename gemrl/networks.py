@@ -203,6 +203,10 @@ class Critics(eqx.Module):
             values.append(critic(own, again if self.action_twice else None)[:, 0])
         return xp.stack(values)
 
+    def __getitem__(self, which: slice) -> Critics:
+        """Some of them."""
+        return Critics(self.members[which], self.action_twice)
+
     def folded(self) -> FoldedCritics:
         """The same function, with every perceptron in folded form."""
         each = [critic.folded().layers for critic in self.members]

@@ -140,7 +140,8 @@ def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> Array:
 
 def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, observation: Array) -> Array:
     """The negative of what the deterministic policy gradient climbs."""
-    return -recipe.actor_objective(critics(observation, actor(observation))).mean()
+    objective = recipe.actor_objective
+    return -objective(critics[objective.looks_at](observation, actor(observation))).mean()
 
 
 def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, chance: Chance) -> tuple[Learner, tuple[Array, Array]]:
