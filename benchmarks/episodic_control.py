@@ -21,11 +21,11 @@ from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
 from gemrl.agents import Agent
 from gemrl.agents.kinds import make_agent
 from gemrl.agents.nearest import NearestAgent
-from gemrl.evidence import Mean
 from gemrl.mdps import MDP, grid, policy_value, q_star
 from gemrl.recipes import NearestRecipe
 from gemrl.recipes.discrete import DQN
 from gemrl.runs import read_evaluations
+from gemrl.theory.evidence import Mean
 from gemrl.training import train
 from gemrl.vector import as_task
 

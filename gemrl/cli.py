@@ -15,7 +15,7 @@ from gemrl.env_args import add_env_args
 from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
 from gemrl.literals import split_setting
 from gemrl.recipes import AnyRecipe, recipe
-from gemrl.results_cli import add_results
+from gemrl.report.cli import add_results
 from gemrl.tracking import TRACKERS
 
 if TYPE_CHECKING:
@@ -197,7 +197,7 @@ def _add_theory(commands: Subcommands[_Parser]) -> None:
 
 
 def _add_study(commands: Subcommands[_Parser]) -> None:
-    from gemrl.study import add_options
+    from gemrl.studies.command import add_options
 
     add_options(commands, count)
 
@@ -238,6 +238,6 @@ def _algos(options: argparse.Namespace) -> int:
 
 
 def _theory(options: argparse.Namespace) -> int:
-    from gemrl.theory import show_theory
+    from gemrl.theory.command import show_theory
 
     return show_theory(options)

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from gemrl.errors import BadValue, RunFolderError, unknown
-from gemrl.memory_figures import PANELS, check_panels, draw
-from gemrl.memory_panels import View, newest_whole
+from gemrl.figures.memory import PANELS, check_panels, draw
+from gemrl.figures.memory_panels import View, newest_whole
 from gemrl.planning import Planner
 from gemrl.recipes import AnyRecipe, recipe
 from gemrl.recollection import Numbers, Recollection, recollect

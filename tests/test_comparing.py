@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from gemrl.cli import main
-from gemrl.collecting import Collection, collect
-from gemrl.comparing import beside, partners, read_points, shared_rows
+from gemrl.report.collecting import Collection, collect
+from gemrl.report.comparing import beside, partners, read_points, shared_rows
 from tests.folders import write_run, write_study
 from tests.test_report import data_of
 

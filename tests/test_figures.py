@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from gemrl.cli import main
-from gemrl.collecting import Collection, collect, stacked, task_name
 from gemrl.errors import RunFolderError
-from gemrl.palette import styles
-from gemrl.paper_figures import FIGURES, _curve, captioned
-from gemrl.scales import OWN, REFERENCES, scale
+from gemrl.figures.palette import styles
+from gemrl.figures.paper import FIGURES, _curve, captioned
+from gemrl.report.collecting import Collection, collect, stacked, task_name
+from gemrl.report.scales import OWN, REFERENCES, scale
 from tests.folders import write_run, write_study
 
 

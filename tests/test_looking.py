@@ -14,9 +14,9 @@ from safetensors.numpy import load_file
 
 from gemrl.cli import main
 from gemrl.errors import BadValue
+from gemrl.figures.memory import PANELS, draw
+from gemrl.figures.memory_panels import SHOWN, View, newest_whole
 from gemrl.memory import Memory, Rows, empty_rows
-from gemrl.memory_figures import PANELS, draw
-from gemrl.memory_panels import SHOWN, View, newest_whole
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
 from gemrl.recipes import RECIPES
 from gemrl.recollection import CUT, RUNNING, TERMINATED, Numbers, Recollection, available, recollect, rollouts

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemrl import summary
 from gemrl.cli import main
-from gemrl.collecting import Collection, collect
-from gemrl.report import page, plain
-from gemrl.scales import REFERENCES
+from gemrl.report import summary
+from gemrl.report.collecting import Collection, collect
+from gemrl.report.scales import REFERENCES
+from gemrl.report.writing import page, plain
 from tests.folders import write_run, write_study
 
 pytest.importorskip("plotly")
@@ -139,7 +139,7 @@ def test_films_are_in_the_page_while_there_is_room(tmp_path: Path, monkeypatch: 
     found = collect(tmp_path)
     assert [film["name"] for film in data_of(page(found))["runs"][0]["films"]] == ["film.gif", "long.mp4"]
     assert data_of(page(found, films=False))["runs"][0]["films"] == []
-    monkeypatch.setattr("gemrl.report.FILM_LIMIT", 50)
+    monkeypatch.setattr("gemrl.report.writing.FILM_LIMIT", 50)
     data = data_of(page(found))
     assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
     assert "long.mp4" in data["notes"][0]

@@ -8,10 +8,10 @@ import pytest
 
 from gemrl.cli import main
 from gemrl.errors import BadValue, GemrlError, UnknownName
-from gemrl.estimates import Estimate, Glance, glance, makespan, spoken, tabled
 from gemrl.recipes import RECIPES, Recipe, difference
 from gemrl.studies import STUDIES, Entry, Study, read_study, study
-from gemrl.study_folder import Planned, planned
+from gemrl.studies.estimates import Estimate, Glance, glance, makespan, spoken, tabled
+from gemrl.studies.folder import Planned, planned
 
 TRAINED = [name for name, one in STUDIES.items() if isinstance(one, Study)]
 

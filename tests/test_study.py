@@ -21,7 +21,7 @@ from gemrl.errors import RunFolderError
 from gemrl.locking import alone
 from gemrl.runs import describe, read_evaluations
 from gemrl.studies import read_study
-from gemrl.study_folder import planned, write_study
+from gemrl.studies.folder import planned, write_study
 from tests.torture import PROOFS
 
 OWN = """

@@ -12,15 +12,14 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-import gemrl.theory
 from gemrl.cli import main
-from gemrl.conditions import TREATMENTS, mean_bias
-from gemrl.evidence import Mean, expected_maximum, quantile, share
 from gemrl.mdps import greedy, grid, q_star
 from gemrl.planning import Planner, Single, Twin, TwinReleased
 from gemrl.tabular import GEM, NSTEP_Q
-from gemrl.theorems import Budget, Trajectories, equal_values_bias, lemma, theorem_1, theorem_2, theorem_4
-from gemrl.theory import EXPERIMENTS, picture
+from gemrl.theory.command import EXPERIMENTS, picture
+from gemrl.theory.conditions import TREATMENTS, mean_bias
+from gemrl.theory.evidence import Mean, expected_maximum, quantile, share
+from gemrl.theory.theorems import Budget, Trajectories, equal_values_bias, lemma, theorem_1, theorem_2, theorem_4
 
 TINY = Budget(samples=2000, mdps=4, seeds=4, episodes=400)
 DEVIATIONS = 4
@@ -80,14 +79,14 @@ def test_the_body_s_smaller_index_set_does_not_bound_twin() -> None:
 
 def test_verdicts_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Single in Twin's place, n-step Q in GEM's, and a bound that is too small: each verdict turns."""
-    monkeypatch.setattr("gemrl.theorems.Twin", Single)
+    monkeypatch.setattr("gemrl.theory.theorems.Twin", Single)
     assert theorem_1(TINY, rng(), lambda: None).verdict == "fails"
-    monkeypatch.setattr("gemrl.theorems.GEM", NSTEP_Q)
+    monkeypatch.setattr("gemrl.theory.theorems.GEM", NSTEP_Q)
     assert theorem_2(TINY, rng(), lambda: None).verdict == "fails"
-    monkeypatch.setattr("gemrl.theorems.q_max", q_star)
-    monkeypatch.setattr("gemrl.theorems.GEM", GEM)
+    monkeypatch.setattr("gemrl.theory.theorems.q_max", q_star)
+    monkeypatch.setattr("gemrl.theory.theorems.GEM", GEM)
     assert lemma(TINY, rng(), lambda: None).verdict == "fails"
-    monkeypatch.setattr("gemrl.theorems.greedy", lambda q: greedy(-q))
+    monkeypatch.setattr("gemrl.theory.theorems.greedy", lambda q: greedy(-q))
     assert theorem_4(TINY, rng(), lambda: None).verdict == "fails"
 
 
@@ -116,7 +115,7 @@ def test_intervals() -> None:
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(gemrl.theory, "QUICK", Budget(samples=1000, mdps=2, seeds=3, episodes=60))
+    monkeypatch.setattr("gemrl.theory.command.QUICK", Budget(samples=1000, mdps=2, seeds=3, episodes=60))
     assert main(["theory", "--out", str(tmp_path / "a" / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
     folder = tmp_path / "a" / "b"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gemrl.errors import unknown
-from gemrl.memory_panels import (
+from gemrl.figures.memory_panels import (
     View,
     paint_estimates,
     paint_lengths,

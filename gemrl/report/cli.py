@@ -85,24 +85,24 @@ def _window(text: str) -> int:
 
 
 def _figure(options: argparse.Namespace) -> int:
-    from gemrl.paper_figures import show_figure
+    from gemrl.figures.paper import show_figure
 
     return show_figure(options)
 
 
 def _report(options: argparse.Namespace) -> int:
-    from gemrl.report import write_report
+    from gemrl.report.writing import write_report
 
     return write_report(options)
 
 
 def _compare(options: argparse.Namespace) -> int:
-    from gemrl.comparing import show_comparison
+    from gemrl.report.comparing import show_comparison
 
     return show_comparison(options)
 
 
 def _export(options: argparse.Namespace) -> int:
-    from gemrl.exporting import export_runs
+    from gemrl.report.exporting import export_runs
 
     return export_runs(options)

@@ -13,10 +13,10 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from gemrl.collecting import Collection, collect, stacked, task_name
 from gemrl.errors import BadValue, unknown
-from gemrl.report import publish
-from gemrl.summary import Record
+from gemrl.report.collecting import Collection, collect, stacked, task_name
+from gemrl.report.summary import Record
+from gemrl.report.writing import publish
 from gemrl.tables import show
 
 COLUMNS = ("method", "env", "step", "return")

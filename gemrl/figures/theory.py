@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.evidence import Finding, Mean, expected_maximum
-from gemrl.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
+from gemrl.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
+from gemrl.theory.evidence import Finding, Mean, expected_maximum
 
 STYLE = {
     "Twin": (BLUE, "o"),

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from gemrl.worker import command
+from gemrl.executors.worker import command
 
 KILLED = -9
 """The exit code of a process that was killed."""

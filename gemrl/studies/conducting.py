@@ -9,9 +9,9 @@ from enum import Enum
 from pathlib import Path
 
 from gemrl import checkpoint
-from gemrl.executors import Executor, Process
+from gemrl.executors.local import Executor, Process
 from gemrl.locking import is_free
-from gemrl.study_folder import Keep, Planned, tidy
+from gemrl.studies.folder import Keep, Planned, tidy
 from gemrl.watchdog import Interrupts
 
 TRIES = 2

@@ -17,7 +17,7 @@ from pathlib import Path
 def command(folder: Path, words: Sequence[str]) -> list[str]:
     """What starts the run of these words of `gemrl train`, or goes on with it."""
     begun = (folder / "run.json").exists()
-    return [sys.executable, "-m", "gemrl.worker", *(["resume", str(folder)] if begun else words)]
+    return [sys.executable, "-m", "gemrl.executors.worker", *(["resume", str(folder)] if begun else words)]
 
 
 def _stop_when_alone() -> None:

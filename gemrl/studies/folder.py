@@ -19,7 +19,7 @@ from gemrl.cli import chosen_recipe
 from gemrl.env_args import parse_env_args, with_sticky
 from gemrl.environments import make
 from gemrl.errors import GemrlError, ModelFileError, RunFolderError, UnknownName
-from gemrl.executors import Job
+from gemrl.executors.local import Job
 from gemrl.files import read_json, write_json
 from gemrl.recipes import recipe, suited
 from gemrl.spaces import Layout, Spaces

@@ -14,9 +14,9 @@ from gemrl.studies import STUDIES, Checks, Study, study
 from gemrl.threads import thread_count
 
 if TYPE_CHECKING:
-    from gemrl.conducting import Conductor
-    from gemrl.executors import Executor
-    from gemrl.study_folder import Planned
+    from gemrl.executors.local import Executor
+    from gemrl.studies.conducting import Conductor
+    from gemrl.studies.folder import Planned
 
 
 def add_options(commands: Any, count: Callable[[str], int]) -> None:
@@ -108,7 +108,7 @@ def _check(options: argparse.Namespace, out: Path) -> int:
                 f"the study {options.name} trains nothing, so it has no --{name.replace('_', '-')}; see `gemrl theory`"
             )
     from gemrl.cli import DONE
-    from gemrl.theory import show_theory
+    from gemrl.theory.command import show_theory
 
     if options.dry_run:
         print(f"the experiments of `gemrl theory`, into {out}: a minute or two")
@@ -119,7 +119,7 @@ def _check(options: argparse.Namespace, out: Path) -> int:
 def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
     from gemrl.cli import DONE
     from gemrl.locking import alone
-    from gemrl.study_folder import planned, write_study
+    from gemrl.studies.folder import planned, write_study
 
     extra = [] if options.checkpoint_every is None else ["--checkpoint-every", str(options.checkpoint_every)]
     out = out.absolute() if options.executor == "ray" else out
@@ -137,10 +137,10 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
 
 
 def _executor(options: argparse.Namespace) -> Executor:
-    from gemrl.executors import Local
+    from gemrl.executors.local import Local
 
     if options.executor == "ray":
-        from gemrl.ray_executor import Ray
+        from gemrl.executors.ray import Ray
 
         return Ray(options.address or os.environ.get("RAY_ADDRESS") or "auto", options.workers, options.gpus_per_run)
     if options.address or options.gpus_per_run:
@@ -149,7 +149,7 @@ def _executor(options: argparse.Namespace) -> Executor:
 
 
 def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: Path) -> None:
-    from gemrl.estimates import Estimate, glance, makespan, spoken
+    from gemrl.studies.estimates import Estimate, glance, makespan, spoken
 
     done = [plan for plan in plans if plan.done]
     rest = [plan for plan in plans if plan not in done]
@@ -165,9 +165,9 @@ def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: P
 
 def _conduct(plans: list[Planned], executor: Executor, out: Path, options: argparse.Namespace) -> int:
     from gemrl.cli import INTERRUPTED
-    from gemrl.conducting import Conductor
-    from gemrl.study_folder import Keep
-    from gemrl.study_table import Show
+    from gemrl.studies.conducting import Conductor
+    from gemrl.studies.folder import Keep
+    from gemrl.studies.table import Show
     from gemrl.watchdog import Interrupts, end_now
 
     keep = Keep.RESULTS if options.results_only else Keep.ALL if options.keep_checkpoints else Keep.MODELS
@@ -188,7 +188,7 @@ def _conduct(plans: list[Planned], executor: Executor, out: Path, options: argpa
 
 def _closing_words(conductor: Conductor, out: Path, say: Callable[[str], None]) -> int:
     from gemrl.cli import DONE, FAILED, INTERRUPTED
-    from gemrl.conducting import State
+    from gemrl.studies.conducting import State
 
     done, failed, stopped = (len(conductor.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))
     if stopped:

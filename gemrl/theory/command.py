@@ -13,13 +13,13 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
 from gemrl.cli import DONE
-from gemrl.conditions import conditions
 from gemrl.errors import RunFolderError
-from gemrl.evidence import Finding
+from gemrl.figures.theory import draw
 from gemrl.files import write_bytes, write_json
 from gemrl.runs import versions
-from gemrl.theorems import FULL, QUICK, Advance, Budget, lemma, theorem_1, theorem_2, theorem_4
-from gemrl.theory_figures import draw
+from gemrl.theory.conditions import conditions
+from gemrl.theory.evidence import Finding
+from gemrl.theory.theorems import FULL, QUICK, Advance, Budget, lemma, theorem_1, theorem_2, theorem_4
 
 Experiment = Callable[[Budget, np.random.Generator, Advance], Finding]
 

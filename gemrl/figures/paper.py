@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from gemrl.cli import DONE
-from gemrl.collecting import Collection, Run, collect, stacked, task_name
 from gemrl.errors import RunFolderError, unknown
+from gemrl.figures.palette import GREY, Style, styles
 from gemrl.files import write_bytes
-from gemrl.palette import GREY, Style, styles
+from gemrl.report.collecting import Collection, Run, collect, stacked, task_name
 from gemrl.statistics import smoothed
 from gemrl.tables import working
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gemrl.errors import BadValue, MissingExtra
-from gemrl.executors import KILLED, Job, LocalProcess
+from gemrl.executors.local import KILLED, Job, LocalProcess
 from gemrl.locking import is_free
 
 RETRIES = 3

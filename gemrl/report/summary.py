@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from gemrl import statistics
-from gemrl.collecting import Collection, Run, stacked
 from gemrl.recipes import GROUPS, RECIPES
-from gemrl.scales import scale
+from gemrl.report.collecting import Collection, Run, stacked
+from gemrl.report.scales import scale
 
 CURVE_RESAMPLES = 1000
 THRESHOLDS, PARTS = 201, 41

@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 
 import gemrl
-from gemrl import summary
 from gemrl.cli import DONE
-from gemrl.collecting import Collection, Run, collect
 from gemrl.errors import MissingExtra, RunFolderError
+from gemrl.figures.palette import styles
 from gemrl.files import write_bytes
-from gemrl.palette import styles
-from gemrl.scales import scale
+from gemrl.report import summary
+from gemrl.report.collecting import Collection, Run, collect
+from gemrl.report.scales import scale
 from gemrl.tables import working
 
 FILMS = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
@@ -158,4 +158,4 @@ def plain(value: Any) -> Any:
 
 
 def _file(name: str) -> str:
-    return resources.files("gemrl").joinpath("page", name).read_text(encoding="utf-8")
+    return resources.files("gemrl.report").joinpath("page", name).read_text(encoding="utf-8")

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from gemrl.cli import DONE
-from gemrl.collecting import Collection, Run, collect
 from gemrl.errors import RunFolderError
 from gemrl.files import write_bytes
+from gemrl.report.collecting import Collection, Run, collect
 
 
 def export_runs(options: argparse.Namespace) -> int:

@@ -13,8 +13,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from gemrl.conducting import Conductor, State, Tracked
-from gemrl.estimates import Estimate, Glance, glance, makespan, spoken
+from gemrl.studies.conducting import Conductor, State, Tracked
+from gemrl.studies.estimates import Estimate, Glance, glance, makespan, spoken
 
 TABLE_SECONDS, LINE_SECONDS = 1.0, 60.0
 """How often the table, or a line where there is none, is renewed."""

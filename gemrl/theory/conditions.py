@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.evidence import Finding, Mean, expected_maximum
 from gemrl.mdps import MDP, grid, near_deterministic, q_star
 from gemrl.planning import Single, Twin, TwinReleased
 from gemrl.tabular import GEM, StepSize, Tabular, learn
-from gemrl.theorems import DEEP, LARGE_STEPS, Advance, Budget, equal_values_bias
+from gemrl.theory.evidence import Finding, Mean, expected_maximum
+from gemrl.theory.theorems import DEEP, LARGE_STEPS, Advance, Budget, equal_values_bias
 
 Array = np.ndarray
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gemrl.collecting import Collection, task_name
+from gemrl.report.collecting import Collection, task_name
 
 MUJOCO = "0: uniform random actions on v5 (100 episodes, MuJoCo 4.0.0); 1: TD3 at 1M steps on v3, published with Tianshou"
 ATARI = "0: a random player; 1: a human, both as published with the DQN papers (Wang et al., 2016)"

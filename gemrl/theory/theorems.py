@@ -11,7 +11,6 @@ from functools import partial
 
 import numpy as np
 
-from gemrl.evidence import Finding, Mean, expected_maximum, share
 from gemrl.mdps import (
     MDP,
     best,
@@ -28,6 +27,7 @@ from gemrl.mdps import (
 )
 from gemrl.planning import Planner, Single, Twin
 from gemrl.tabular import DOUBLE_Q, GEM, NSTEP_Q, Q_LEARNING, StepSize, Tabular, learn, play
+from gemrl.theory.evidence import Finding, Mean, expected_maximum, share
 
 Array = np.ndarray
 Advance = Callable[[], None]

@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
-from gemrl.study_folder import Planned
+from gemrl.studies.folder import Planned
 
 TRAINING = {
     "gem": 16.0,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from gemrl.env_args import env_title
-from gemrl.palette import BLUE, GREY, ORANGE
+from gemrl.figures.palette import BLUE, GREY, ORANGE
 
 
 def learning_curve(folder: Path) -> Path | None:

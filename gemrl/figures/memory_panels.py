@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemrl.errors import BadValue
-from gemrl.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
+from gemrl.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from gemrl.planning import LambdaReturn, Twin, TwinReleased
 from gemrl.recollection import Recollection, rollouts
 
