@@ -112,6 +112,19 @@ def test_the_page_is_one_file(study: Collection, tmp_path: Path, capsys: pytest.
     assert len(data_of(text)["runs"]) == 12
 
 
+def test_scores_as_markdown(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(study.folder), "--table"]) == 0
+    header, _, *rows = capsys.readouterr().out.split("\n\n")[0].splitlines()
+    assert header == "|  | gem | td3 |"
+    assert [row.split(" | ")[0] for row in rows] == [f"| {env} (3 runs, 10,000 steps)" for env in study.envs]
+    hopper = next(row for row in rows if "Hopper" in row)
+    assert hopper.split(" | ")[1] == "**1,100 ± 82**"  # mean and deviation of 1000, 1100 and 1200
+    assert "**" not in hopper.split(" | ")[2]
+    write_run(tmp_path / "one", "sac", "Pendulum-v1", 0, [-900.0, -150.25])
+    assert main(["report", str(tmp_path), "--table"]) == 0
+    assert "| Pendulum-v1 (1 run, 2,000 steps) | **-150.2 ± 0.0** |" in capsys.readouterr().out
+
+
 def page_script() -> str:
     from plotly.offline import get_plotlyjs
 

@@ -41,6 +41,7 @@ def _add_report(commands: Any) -> None:
         allow_abbrev=False,
     )
     _add_page(report, "report.html")
+    report.add_argument("--table", action="store_true", help="print the scores as a Markdown table instead")
     report.set_defaults(command=_report, csv=[])
 
 

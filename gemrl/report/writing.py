@@ -21,6 +21,7 @@ from gemrl.figures.palette import styles
 from gemrl.files import write_bytes
 from gemrl.report import summary
 from gemrl.report.collecting import Collection, Run, collect
+from gemrl.report.markdown import score_table
 from gemrl.report.scales import scale
 from gemrl.tables import working
 
@@ -35,7 +36,10 @@ SHOWN_APART = ("algo", "env", "seed", "recipe", "versions")
 
 
 def write_report(options: argparse.Namespace) -> int:
-    """Writes the page and says where it is."""
+    """Writes the page and says where it is, or prints its scores."""
+    if options.table:
+        print(score_table(collect(options.runs)))
+        return DONE
     return publish(options, collect(options.runs), options.out or options.runs / "report.html", [])
 
 

@@ -1,0 +1,36 @@
+"""Scores as a Markdown table, for a terminal, an issue or a README."""
+
+from __future__ import annotations
+
+from gemrl.report.collecting import Collection
+from gemrl.report.summary import score_rows
+
+
+def score_table(collection: Collection) -> str:
+    """A row for each environment, a column for each method: mean and standard deviation over runs, the best mean in bold."""
+    rows = {(row["env"], row["method"]): row for row in score_rows(collection)}
+    lines = [_line("", *collection.methods), "|---" * (len(collection.methods) + 1) + "|"]
+    for env in collection.envs:
+        best = max(row["mean"] for (where, _), row in rows.items() if where == env)
+        found = [rows.get((env, method)) for method in collection.methods]
+        cells = ["" if row is None else _cell(row["mean"], row["std"], best=row["mean"] == best) for row in found]
+        lines.append(_line(f"{env} ({_runs(collection, env)})", *cells))
+    return "\n".join([*lines, "", "Mean ± standard deviation over runs of the returns in the last tenth of training."])
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(mean: float, std: float, *, best: bool) -> str:
+    digits = 0 if max(abs(mean), std) >= 1000 else 1
+    text = f"{mean:,.{digits}f} ± {std:,.{digits}f}"
+    return f"**{text}**" if best else text
+
+
+def _runs(collection: Collection, env: str) -> str:
+    """How many runs of each method count, and how far they went."""
+    counts = {len(group) for method in collection.methods if (group := collection.of(method, env))}
+    few, many = min(counts), max(counts)
+    number = str(many) if few == many else f"{few} to {many}"
+    return f"{number} {'run' if many == 1 else 'runs'}, {collection.final_step(env):,} steps"
