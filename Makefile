@@ -32,7 +32,7 @@ torture: .venv/test.done ## Kill runs 100 times, damage files 10,000 times, fill
 
 .venv/train.done: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing gemrl into .venv (once; a minute or two)"
-	$(INSTALL) -e '.[mujoco,video]'
+	$(INSTALL) -e '.[mujoco,video,report]'
 	@touch $@
 
 .venv/test.done: pyproject.toml constraints.txt | .venv/bin/python

@@ -1,7 +1,7 @@
 """When discrete agents solve CartPole-v1, and GEM LunarLander-v3, as tables: `python -m benchmarks.discrete`.
 
-The runs are made by `gemrl study cartpole --results-only --out results/cartpole` and by `gemrl study` of a TOML file that names
-gem, LunarLander-v3, 150,000 steps and seeds 0 to 2, with `--out results/lunarlander`.
+The runs are made by `gemrl study cartpole --results-only --out results/cartpole` and by
+`gemrl train LunarLander-v3 --steps 150000 --threads 1 --seed S --run results/lunarlander/gem-discrete/LunarLander-v3/S`.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def table(part: float = 1.0) -> str:
 
 
 def main() -> None:
-    """Runs what is missing, then prints the tables at half of the steps and at the end."""
+    """Runs what is missing, then prints the tables at a quarter of the steps and at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))
@@ -89,7 +89,7 @@ def main() -> None:
                         print(world, case, seed, flush=True)
                         writer.writerows(measure(world, case, seed))
                         file.flush()
-    print(table(0.5), table(), sep="\n\n")
+    print(table(0.25), table(), sep="\n\n")
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, StickyAction
 
 from gemrl.env_args import STICKY
 from gemrl.snapshot import Snapshot, fit
@@ -21,12 +21,17 @@ STACK = 4
 
 
 def make_atari(env_id: str, **kwargs: Any) -> gym.Env:
-    """An Atari game; actions are not sticky unless `repeat_action_probability` says so."""
+    """An Atari game; actions are not sticky unless `repeat_action_probability` says so.
+
+    They are made sticky here, frame by frame, and not by the emulator: its own state does not hold the action that it repeats.
+    """
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
+    chance = kwargs.pop(STICKY, 0.0)
     chosen: dict[str, Any] = {STICKY: 0.0, "frameskip": 1, "obs_type": "grayscale"} | kwargs
     env = gym.make(env_id, disable_env_checker=True, **chosen)
+    env = StickyAction(env, chance) if chance else env
     return FrameStackObservation(AtariPreprocessing(env), STACK)
 
 
@@ -52,6 +57,7 @@ class AtariState:
     def __init__(self, env: FrameStackObservation) -> None:
         assert isinstance(env.env, AtariPreprocessing)
         self._stack, self._screen, self._game = env, env.env, env.unwrapped
+        self._sticky = env.env.env if isinstance(env.env.env, StickyAction) else None
 
     def snapshot(self) -> Snapshot:
         """The game, its random generators, and the images that wrappers hold."""
@@ -61,7 +67,10 @@ class AtariState:
             "screens": np.stack(self._screen.obs_buffer),
             "stack": np.stack(self._stack.obs_queue),
         }
-        return Snapshot({"noops": self._game.np_random.bit_generator.state}, arrays)
+        facts: dict[str, Any] = {"noops": self._game.np_random.bit_generator.state}
+        if self._sticky and self._sticky.last_action is not None:
+            facts["last_action"] = int(self._sticky.last_action)
+        return Snapshot(facts, arrays)
 
     def recall(self, saved: Snapshot) -> None:
         """Puts a game that was reset into the state of a snapshot."""
@@ -72,6 +81,8 @@ class AtariState:
             fit(name, arrays[name], arrays[name].shape if name == "game" else now.shape, np.uint8)
         self._game.restore_state(ale_py.ALEState(arrays["game"].tobytes()))  # type: ignore[attr-defined]
         self._game.np_random.bit_generator.state = saved.facts["noops"]
+        if self._sticky:
+            self._sticky.last_action = saved.facts.get("last_action")
         self._screen.obs_buffer = list(np.array(arrays["screens"]))
         self._stack.obs_queue = deque(np.array(arrays["stack"]), maxlen=STACK)
 

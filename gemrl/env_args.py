@@ -54,7 +54,7 @@ def parse_env_args(words: Iterable[str]) -> dict[str, Any]:
 
 def with_sticky(env_id: str, chance: float | None, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments with the chance that an Atari game repeats the last action: 0 unless one is given."""
-    if env_id.startswith("ALE/"):
+    if env_id.rpartition(":")[2].startswith("ALE/"):
         return {STICKY: chance or 0.0} | given
     if chance is not None:
         raise BadValue(f"--sticky is for Atari games (ALE/...), not for {env_id}")
@@ -82,8 +82,12 @@ def env_title(run: Mapping[str, Any]) -> str:
     return f"{run['env']} ({told})" if told else run["env"]
 
 
+def unexpected(run: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments that are worth a word; that actions are not sticky is what one expects."""
+    return {key: value for key, value in env_args(run).items() if (key, value) != (STICKY, 0.0)}
+
+
 def env_folder(run: Mapping[str, Any]) -> str:
-    """The same as the name of a folder; that actions are not sticky is what one expects."""
-    told = {key: value for key, value in env_args(run).items() if (key, value) != (STICKY, 0.0)}
-    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in told.items())
+    """The same as the name of a folder."""
+    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unexpected(run).items())
     return ",".join((run["env"].replace("/", "-").replace(":", "-"), *words))

@@ -56,12 +56,12 @@ class Step(NamedTuple):
 
 def make(env_id: str, **kwargs: Any) -> gym.Env:
     """The environment of that name; `package.module:Env-v0` imports the module first."""
+    module, _, name = env_id.rpartition(":")
     for prefix, (package, _) in ARCADES.items():
-        if env_id.startswith(prefix):
+        if name.startswith(prefix):
             _import(package)
-    if env_id.startswith("MinAtar/") and env_id not in gym.registry:
+    if name.startswith("MinAtar/") and name not in gym.registry:
         importlib.import_module("minatar.gym").register_envs()
-    module, _, _name = env_id.rpartition(":")
     if module:
         _import(module)
     try:
@@ -69,7 +69,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
             return _maker(env_id)(env_id, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise _missing(env_id, str(error)) from None
-    except (gym.error.UnregisteredEnv, gym.error.Error) as error:
+    except gym.error.Error as error:
         if env_id.rpartition(":")[2] in gym.registry:
             raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
         raise unknown("environment", env_id, gym.registry, "; any registered gymnasium id or package.module:Env-v0") from None
@@ -82,7 +82,7 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
 def _maker(env_id: str) -> Callable[..., gym.Env]:
     """What makes an environment of that name."""
     for prefix, (_, maker) in ARCADES.items():
-        if env_id.startswith(prefix):
+        if env_id.rpartition(":")[2].startswith(prefix):
             return getattr(importlib.import_module("gemrl.arcade"), maker)
     return partial(gym.make, disable_env_checker=True)
 

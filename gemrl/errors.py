@@ -38,6 +38,12 @@ class TrackerRefused(GemrlError):
     exit_code = 1
 
 
+class Diverged(GemrlError):
+    """Learning that came to numbers which are none."""
+
+    exit_code = 1
+
+
 class EnvironmentFault(GemrlError, RuntimeError):
     """An environment that raised, or returned something unusable."""
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from gemrl.agents import Agent
 from gemrl.environments import EnvironmentMaker, checked_reset, checked_step
+from gemrl.errors import BadValue
 from gemrl.seeding import derived_seed, stream
 from gemrl.spaces import Spaces
 
@@ -48,19 +49,21 @@ class Evaluator:
 
     def __init__(self, make: EnvironmentMaker, *, episodes: int = 10, seed: int = 0, cap: int = EPISODE_CAP) -> None:
         self._envs = [make() for _ in range(episodes)]
+        if len({id(env.unwrapped) for env in self._envs}) < episodes:
+            raise BadValue("a function that makes environments for evaluations must make a new one each time")
         self._seeds = [derived_seed(seed, "evaluation episode", number) for number in range(episodes)]
-        self._spaces = Spaces.of(self._envs[0])
+        self.spaces = Spaces.of(self._envs[0])
         self._cap = cap
 
     def __call__(self, agent: Agent) -> Evaluation:
         """Returns and estimation error of the deterministic policy."""
-        episodes = [_Recording(env, seed, self._spaces, agent) for env, seed in zip(self._envs, self._seeds, strict=True)]
+        episodes = [_Recording(env, seed, self.spaces, agent) for env, seed in zip(self._envs, self._seeds, strict=True)]
         running, luck = episodes, stream(self._seeds[0], "evaluation actions")
         for _ in range(self._cap):
             actions = agent.act(np.stack([episode.observations[-1] for episode in running]))
             if agent.recipe.evaluation_eps:
                 random = luck.random((len(actions), 1)) < agent.recipe.evaluation_eps
-                actions = np.where(random, self._spaces.layout.random_actions(len(actions), luck), actions)
+                actions = np.where(random, self.spaces.layout.random_actions(len(actions), luck), actions)
             for episode, action in zip(running, actions, strict=True):
                 episode.step(action)
             running = [episode for episode in running if not episode.over]

@@ -1,7 +1,11 @@
-"""One process for a run's folder, by a lock of the operating system that dies with its process."""
+"""One process for a run's folder, by a lock of the operating system that dies with its process.
+
+The lock is on a file that is opened for writing: that of a folder would not be seen by other machines that share it by NFS.
+"""
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 from collections.abc import Iterator
@@ -10,20 +14,28 @@ from pathlib import Path
 
 from gemrl.errors import RunFolderError
 
+LOCK = ".lock"
+
+
+class Busy(RunFolderError):
+    """A folder in which another process is at work."""
+
 
 @contextmanager
 def alone(folder: Path) -> Iterator[None]:
     """Holds the folder's lock; makes the folder if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise RunFolderError(f"another process is at work in {folder}") from None
+        except OSError as error:
+            if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
+                raise Busy(f"another process is at work in {folder}") from None
+            raise RunFolderError(f"cannot lock {folder}: {error.strerror or error}; its file system must know locks") from None
         yield
     finally:
         os.close(handle)
@@ -36,5 +48,5 @@ def is_free(folder: Path) -> bool:
     try:
         with alone(folder):
             return True
-    except RunFolderError:
+    except Busy:
         return False

@@ -80,7 +80,9 @@ class Memory(eqx.Module):
 
     def snapshot(self) -> Snapshot:
         """Its filled rows, without a copy where the device is the host."""
-        filled = int(self.size.max())  # rows beyond were never written: a ring that wrapped is full
+        # A lane whose head is not at its size has wrapped: its rows may stand anywhere. Else those beyond were never written.
+        wrapped = bool((np.asarray(self.head) != np.asarray(self.size)).any())
+        filled = self.capacity if wrapped else int(self.size.max())
         arrays = {name: _filled(name, np.asarray(column), filled) for name, column in _columns(self).items()}
         counts = {name: np.asarray(getattr(self, name)) for name in _COUNTS}
         return Snapshot({"filled": filled}, arrays | counts | _images(self))
@@ -223,7 +225,8 @@ def plan(memory: Memory, planner: Planner) -> Memory:
     rows = memory.rows
     returns = planner(in_time(rows.reward), in_time(rows.discount), in_time(rows.last), in_time(memory.q_next))
     returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
-    planned = jnp.where(place < memory.size[:, None], returns, jnp.nan)
+    age = (memory.head[:, None] - 1 - place) % capacity
+    planned = jnp.where(age < memory.size[:, None], returns, jnp.nan)
     return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
 
 

@@ -22,7 +22,7 @@ from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.seeding import stream
 from gemrl.snapshot import Snapshot
 from gemrl.spaces import Spaces
-from gemrl.tracking import TensorBoard
+from gemrl.tracking import TensorBoard, check_installed, numbered
 from gemrl.training import Moment, Schedule, scheduled, train
 from gemrl.vector import AnyTask, as_task, made, name_of, spaces_of
 from gemrl.watchdog import Interrupts
@@ -87,13 +87,16 @@ class Model:
         log: str | None = None,
         lanes: int = 1,
     ) -> None:
+        if log:
+            check_installed("tensorboardX", "tensorboard")
         self.recipe = chosen
         self.seed = secrets.randbits(31) if seed is None else seed
         check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
+        self.seed = int(self.seed)  # one of numpy's cannot be saved
         self.device = find_device(device)
         self.num_timesteps = 0
         self.verbose = verbose
-        self.logger = Logger(TensorBoard(log) if log else None)
+        self.logger, self._log = Logger(), log
         self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
         self.spaces: Spaces = env if self._task is None else self._task.spaces
         self._saved: Snapshot | None = None
@@ -140,11 +143,13 @@ class Model:
         return vec_normalize(self._task)
 
     def set_env(self, env: Any) -> None:
-        """Changes the environment for one, or as many, with the same spaces."""
-        task = as_task(made(env), self.seed)
+        """Changes the environment for one, or as many, with the same spaces; a loaded model goes on with its episodes there."""
+        task = as_task(made(env, self.agent.lanes), self.seed)
         task.spaces.check_fits(self.spaces)
         if task.lanes != self.agent.lanes:
             raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
+        if self._task is None and self._saved:
+            task.recall(self._saved.part("task"))
         self._task = task
 
     def train(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Iterator[Moment]:
@@ -191,8 +196,12 @@ class Model:
         check_number("total_timesteps", total_timesteps, 1, whole=True)
         self.num_timesteps = 0 if reset_num_timesteps else self.num_timesteps
         steps = self.num_timesteps + total_timesteps
+        if self._log:
+            self.logger = Logger(TensorBoard(numbered(self._log, tb_log_name or self.algo, anew=reset_num_timesteps)))
         watchers = Watchers(self, callback, steps)
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
+        if schedule:
+            schedule.evaluator.spaces.check_fits(self.spaces)
         moments = self.train(steps, schedule)
         if progress_bar:
             from gemrl.console import with_progress

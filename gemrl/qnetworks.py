@@ -37,13 +37,7 @@ def filters_for(layout: Layout) -> tuple[Filters, ...]:
     """The convolutions for observations of that layout; none for vectors."""
     if len(layout.observation) < 3:
         return ()
-    return NATURE if min(_image(layout)[:2]) >= LARGE_IMAGE else SMALL
-
-
-def _image(layout: Layout) -> tuple[int, int, int]:
-    """Height, width and channels; the channels of an observation are its smaller outer axis, the first if it is a stack."""
-    first, middle, last = layout.observation
-    return (middle, last, first) if layout.frames > 1 or first < last else (first, middle, last)
+    return NATURE if min(layout.image[:2]) >= LARGE_IMAGE else SMALL
 
 
 def as_input(layout: Layout, observation: Array) -> Array:
@@ -51,7 +45,7 @@ def as_input(layout: Layout, observation: Array) -> Array:
     xp = observation.__array_namespace__()
     if layout.states:
         return (observation == xp.arange(layout.states)).astype(np.float32)
-    if len(layout.observation) == 3 and _image(layout) != layout.observation:
+    if len(layout.observation) == 3 and layout.image != layout.observation:
         observation = observation.transpose(0, 2, 3, 1)
     return observation
 
@@ -151,7 +145,7 @@ class QNetwork(eqx.Module):
         convolutions, features = [], layout.states or layout.size
         filters = filters_for(layout)
         if filters:
-            height, width, channels = _image(layout)
+            height, width, channels = layout.image
             for one in filters:
                 convolutions.append(Convolution.init(rng, channels, one))
                 height, width = ((side - one.size) // one.stride + 1 for side in (height, width))

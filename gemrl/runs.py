@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import IO, TYPE_CHECKING, Any
@@ -30,12 +32,23 @@ EVALUATION_COLUMNS = ("step", "return_mean", "return_std", "length_mean", "estim
 LOGS = ("evaluations.csv", "progress.csv")
 """The files a Recorder writes."""
 
-VERSIONED = ("jax", "jaxlib", "numpy", "gymnasium", "mujoco", "optax", "equinox")
+VERSIONED = ("jax", "jaxlib", "numpy", "optax", "equinox", "gymnasium", "mujoco", "ale-py", "opencv-python-headless", "minatar")
+"""Packages that decide bits, if they are installed."""
+
+
+@cache
+def source_digest() -> str:
+    """The beginning of a SHA-256 of all code of this package: tells apart what has the same version."""
+    root, digest = Path(gemrl.__file__).parent, hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(f"{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes())
+    return digest.hexdigest()[:12]
 
 
 def versions() -> dict[str, str]:
     """The versions of all that can change a result."""
-    found = {"gemrl": gemrl.__version__, "python": platform.python_version(), "platform": platform.platform()}
+    found = {"gemrl": gemrl.__version__, "source": source_digest()}
+    found |= {"python": platform.python_version(), "platform": platform.platform()}
     for name in VERSIONED:
         try:
             found[name] = importlib.metadata.version(name)
@@ -60,6 +73,12 @@ def create(folder: Path, description: dict[str, Any]) -> None:
         write_json(folder / "run.json", description)
     except OSError as error:
         raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
+
+
+def forget(folder: Path) -> None:
+    """Removes a run that did not get to take a step."""
+    for name in ("run.json", "model.json", "model.safetensors", *LOGS):
+        (folder / name).unlink(missing_ok=True)
 
 
 def describe(folder: str | os.PathLike[str]) -> dict[str, Any]:
@@ -102,10 +121,11 @@ def check_resumable(folder: Path, description: dict[str, Any], *, other_versions
     if wrong:
         raise RunFolderError(f"{folder}/run.json cannot be resumed: its {wrong[0]} is missing or of another kind")
     before, now = description["versions"], versions()
-    names = [name for name in ("gemrl", *VERSIONED) if before.get(name) != now.get(name)]
+    names = [name for name in ("gemrl", *VERSIONED) if name in before and before[name] != now.get(name)]
     changed = [f"{name} {before.get(name)} (now {now.get(name)})" for name in names]
     if changed and not other_versions:
-        raise RunFolderError(f"{folder} was made with {', '.join(changed)}; --other-versions goes on, but not to the same bits")
+        instead = f"`gemrl resume {folder} --other-versions` goes on, but not to the same bits"
+        raise RunFolderError(f"{folder} was made with {', '.join(changed)}; {instead}")
 
 
 def extend(folder: Path, steps: int) -> dict[str, Any]:

@@ -51,7 +51,13 @@ def train_run(options: argparse.Namespace) -> int:
     }
     with alone(folder):
         runs.create(folder, description)
-        return _Session(folder, description, options.env_timeout).go()
+        session = _Session(folder, description, options.env_timeout)
+        try:
+            return session.go()
+        except GemrlError:
+            if session.steps <= options.n_envs:  # refused at its first step at the latest: nothing to go on with
+                runs.forget(folder)
+            raise
 
 
 def resume_run(options: argparse.Namespace) -> int:
@@ -86,6 +92,7 @@ class _Session:
         self._folder, self._run = folder, run
         self._console = Console()
         self._say = partial(self._console.print, highlight=False, soft_wrap=True, markup=False)
+        self.steps = 0
         limit_answers(env_timeout)
 
     def go(self) -> int:
@@ -103,6 +110,7 @@ class _Session:
             try:
                 finished = self._train(model, found[0] if found else None, interrupts)
             finally:  # whatever ends a run, what it has learnt can be looked at
+                self.steps = model.num_timesteps
                 model.save(folder / "model")
             if not finished:
                 self._say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {folder}")

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
+import numpy as np
+
 from gemrl.errors import BadValue, check_number, unknown
 from gemrl.literals import parse_literal, parse_part
 
@@ -43,10 +45,8 @@ class Settings:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            value = getattr(self, field.name)
-            if isinstance(value, list):  # JSON has no tuples
-                value = tuple(value)
-                object.__setattr__(self, field.name, value)
+            value = _plain(getattr(self, field.name))
+            object.__setattr__(self, field.name, value)
             _check(field, value)
 
     def but(self, **changes: Any) -> Self:
@@ -92,7 +92,14 @@ def _change(values: dict[str, Any], name: str, value: Any) -> None:
     place = next((place for place in values if name == place or name in _inner(values[place])), None)
     if place is None:
         raise unknown("field", name, _settable(values), LIST_THEM)
-    values[place] = value if name == place else _replaced(values[place], name, value)
+    values[place] = value if name == place else _replaced(values[place], name, _plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON can hold it: numbers of numpy's as Python's own, lists as the tuples they stand for."""
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(one) for one in value)
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def _inner(part: Any) -> dict[str, Any]:

@@ -35,6 +35,17 @@ class Layout(NamedTuple):
         """Numbers in an observation."""
         return int(np.prod(self.observation))
 
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Height, width and channels of an observation with three axes.
+
+        Two neighbours of one length are the image's sides; else the channels are the shorter one of the outer axes.
+        """
+        first, middle, last = self.observation
+        sides = (middle == last) - (first == middle)  # 1 if the last two are alike, -1 if the first two are
+        channels_first = self.frames > 1 or sides > 0 or (sides == 0 and first < last)
+        return (middle, last, first) if channels_first else (first, middle, last)
+
     def random_actions(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Uniform ones [count, A]."""
         if self.choices:
@@ -77,10 +88,10 @@ class Spaces:
             raise BadValue(f"the environment's action_space is {self.action_space}, the model's {model.action_space}")
 
     def seen(self, observation: Any) -> np.ndarray:
-        """An observation as agents see it."""
+        """An observation as agents see it: a copy, since an environment may write the next one into the same array."""
         if isinstance(self.observation_space, Discrete):
             observation = np.asarray(observation) - self.observation_space.start
-        return np.asarray(observation, dtype=self.layout.dtype).reshape(self.layout.observation)
+        return np.array(observation, dtype=self.layout.dtype).reshape(self.layout.observation)
 
     def taken(self, action: np.ndarray) -> Any:
         """An agent's actions [*B, A] as the environment's own [*B, *shape]."""

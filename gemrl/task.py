@@ -79,6 +79,9 @@ class Task:
 
     def recall(self, saved: Snapshot) -> None:
         """Goes on with the episodes after those of a snapshot."""
+        if self._game is not None and "game" in saved.facts:  # its random generators run on from episode to episode
+            self.reset(anew=True)
+            self._game.recall(saved.part("game"))
         self.episodes, self._steps = int(saved.facts["episodes"]), int(saved.facts["steps"])
 
     def replay(self, saved: Snapshot) -> np.ndarray | None:
@@ -89,10 +92,8 @@ class Task:
         if saved.arrays.keys() != self.snapshot().arrays.keys():
             return None
         if self._game is not None:
-            self.reset(anew=True)
-            self._game.recall(saved.part("game"))
-            self._total, self._actions = float(saved.facts["total"]), list(actions)
             self.recall(saved)
+            self._total, self._actions = float(saved.facts["total"]), list(actions)
             self._observation = fit("observation", saved.arrays["observation"], layout.observation, layout.dtype)
             return self._observation[None]
         _set_statistics(self.env, saved.arrays)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import importlib
 import io
 import secrets
@@ -31,13 +32,13 @@ class Tracker(Protocol):
 
 
 class TensorBoard:
-    """Files for TensorBoard in a folder; what was written there beyond `step` is taken back."""
+    """Files for TensorBoard in a folder; what was written there beyond `step`, if one is given, is taken back."""
 
-    def __init__(self, folder: str | Path, step: int = 0) -> None:
+    def __init__(self, folder: str | Path, step: int | None = None) -> None:
         check_installed("tensorboardX", "tensorboard")
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=step + 1 if step else None)
+        self._writer = SummaryWriter(str(folder), purge_step=None if step is None else step + 1)
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
@@ -74,6 +75,17 @@ class Tracked:
     def close(self) -> None:
         with redirect_stdout(io.StringIO()):
             self._service.finish()
+
+
+def numbered(folder: str | Path, name: str, *, anew: bool) -> Path:
+    """The folder of a training, as Stable-Baselines3 names it: name_1, name_2, ...; the last one, if it is not `anew`."""
+    taken = [int(file.name.rpartition("_")[2]) for file in Path(folder).glob(f"{glob.escape(name)}_*") if _is_numbered(file.name)]
+    last = max(taken, default=0)
+    return Path(folder, f"{name}_{last + 1 if anew or not last else last}")
+
+
+def _is_numbered(name: str) -> bool:
+    return name.rpartition("_")[2].isdecimal()
 
 
 def check_installed(module: str, extra: str) -> None:

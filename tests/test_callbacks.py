@@ -102,7 +102,12 @@ def test_a_tensorboard_folder(tmp_path: Path) -> None:
         Monitor(gym.make("Pendulum-v1")), n_eval_episodes=1, eval_freq=50, verbose=0, warn=False
     )
     model.learn(60, callback)
-    assert b"eval/mean_reward" in next(tmp_path.iterdir()).read_bytes()
+    (events,) = (tmp_path / "gem_1").iterdir()
+    assert b"eval/mean_reward" in events.read_bytes()
+    model.learn(10, reset_num_timesteps=False)
+    model.learn(10, tb_log_name="other")
+    model.learn(10)
+    assert sorted(folder.name for folder in tmp_path.iterdir()) == ["gem_1", "gem_2", "other_1"]
 
 
 def test_rl_zoo_runs_our_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,6 +37,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_leaves_its_files(run: Path) -> None:
     names = {
+        ".lock",
         "run.json",
         "evaluations.csv",
         "progress.csv",
@@ -247,3 +248,10 @@ def test_an_interrupt_saves_the_model_and_exits_with_130(tmp_path: Path) -> None
 
 def _text(path: Path) -> str:
     return path.read_text() if path.exists() else ""
+
+
+def test_a_run_that_was_refused_leaves_nothing_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert train(tmp_path / "run", "--set", "buffer_size=1000000000000") == 2
+    assert "set a smaller buffer_size" in capsys.readouterr().err
+    assert train(tmp_path / "run", "--seed", "99999999999") == 2
+    assert train(tmp_path / "run") == 0

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
+from gemrl.env_args import with_sticky
 from gemrl.environments import make
 from gemrl.errors import EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
 from gemrl.models import GEM
@@ -154,3 +155,73 @@ def test_a_step_tells_how_the_episode_ended() -> None:
         transition, observation, ended, _ = task.step(observation, np.zeros((1, 1), np.float32))
         assert (transition.terminated[0], transition.truncated[0]) == (False, step % 3 == 0)
         assert ended == ([(3.0, 3)] if step % 3 == 0 else [])
+
+
+class InPlace(gym.Env):
+    """Counts to three in the one array that it always shows."""
+
+    observation_space = spaces.Box(0, 9, (1,))
+    action_space = spaces.Discrete(2)
+
+    def __init__(self) -> None:
+        self.shown = np.zeros(1, np.float32)
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        self.shown[:] = 0
+        return self.shown, {}
+
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.shown += 1
+        return self.shown, 1.0, bool(self.shown[0] == 3), False, {}
+
+
+def test_an_environment_may_show_the_same_array_again_and_again() -> None:
+    task = Task(InPlace(), 0)
+    observation, seen = task.reset(), []
+    for _ in range(4):
+        taken = task.step(observation, np.zeros((1, 1), np.int32))
+        seen.append((taken.transition.observation.item(), taken.transition.next_observation.item()))
+        observation = taken.observation
+    assert seen == [(0, 1), (1, 2), (2, 3), (0, 1)]
+
+
+def test_atari_is_atari_under_any_name() -> None:
+    pytest.importorskip("ale_py")
+    for name in ("ALE/Pong-v5", "ale_py:ALE/Pong-v5"):
+        assert make(name).observation_space.shape == (4, 84, 84)
+        assert with_sticky(name, None, {}) == {"repeat_action_probability": 0.0}
+
+
+@pytest.fixture(scope="module")
+def sticky_game() -> Task:
+    """Pong with sticky actions, where every frame moves the paddle."""
+    pytest.importorskip("ale_py")
+    task = Task(make("ALE/Pong-v5", repeat_action_probability=0.5), 3)
+    task.reset()
+    return task
+
+
+def test_a_sticky_game_goes_on_exactly(sticky_game: Task) -> None:
+    """The action that may be repeated belongs to a game's state: left out, some of these would come out otherwise."""
+    rng, other = np.random.default_rng(0), Task(make("ALE/Pong-v5", repeat_action_probability=0.5), 3)
+
+    def some_steps(task: Task, actions: np.ndarray) -> list[bytes]:
+        return [task.step(np.zeros((1, 1)), action.reshape(1, 1)).observation.tobytes() for action in actions]
+
+    for _ in range(30):
+        some_steps(sticky_game, rng.integers(2, 4, 3))
+        saved = sticky_game.snapshot()
+        assert other.replay(saved) is not None
+        actions = rng.integers(2, 4, 3)
+        assert some_steps(other, actions) == some_steps(sticky_game, actions)
+
+
+def test_the_episodes_after_a_snapshot_are_the_same_without_replay(sticky_game: Task) -> None:
+    saved, screens = sticky_game.snapshot(), []
+    for _ in range(2):
+        task = Task(make("ALE/Pong-v5", repeat_action_probability=0.5), 3)
+        task.recall(saved)
+        task.reset()
+        screens.append([task.step(np.zeros((1, 1)), np.full((1, 1), k % 6)).observation.tobytes() for k in range(20)])
+        assert task.episodes == saved.facts["episodes"] + 1
+    assert screens[0] == screens[1]

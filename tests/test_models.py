@@ -15,8 +15,9 @@ import pytest
 import gemrl
 from gemrl import GEM
 from gemrl.environments import make
-from gemrl.errors import BadValue, DeviceError, GemrlError, ModelFileError, UnknownName
+from gemrl.errors import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName
 from gemrl.evaluation import Evaluator
+from gemrl.models import MODELS
 from gemrl.saving import named_arrays
 from gemrl.training import Schedule
 from tests import probes
@@ -268,3 +269,34 @@ def test_progress_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
     assert "rollout/ep_rew_mean" in lines[1]
     assert "train/critic_loss" in lines[1]
     assert model.num_timesteps == 450
+
+
+def test_divergence_is_told() -> None:
+    with pytest.raises(Diverged, match=r"training diverged by step \d+: loss is (nan|inf); try a smaller learning_rate"):
+        MODELS["dqn"]("CartPole-v1", seed=0, learning_rate=1e38, learning_starts=50, train_freq=10).learn(400)
+
+
+def test_numbers_of_numpy_can_be_saved(tmp_path: Path) -> None:
+    whole = np.arange(1, 9)
+    model = GEM("Pendulum-v1", seed=whole[1], batch_size=whole[3], depth=whole[2], net_arch=(whole[7], 8), gamma=np.float64(0.9))
+    model.save(tmp_path / "model")
+    loaded = GEM.load(tmp_path / "model")
+    assert (loaded.seed, loaded.recipe) == (2, GEM("Pendulum-v1", batch_size=4, depth=3, net_arch=(8, 8), gamma=0.9).recipe)
+
+
+def test_evaluations_must_fit_the_model() -> None:
+    model = GEM("Pendulum-v1", seed=0, **SMALL)
+    with pytest.raises(BadValue, match="observation_space has shape"):
+        model.learn(10, eval_env="CartPole-v1")
+    env = gym.make("Pendulum-v1")
+    with pytest.raises(BadValue, match="must make a new one each time"):
+        model.learn(10, eval_env=lambda: env)
+
+
+def test_a_loaded_model_goes_on_with_its_episodes(tmp_path: Path) -> None:
+    GEM("Pendulum-v1", seed=0, **SMALL).learn(450).save(tmp_path / "model", memory=True)
+    early, late = GEM.load(tmp_path / "model", env="Pendulum-v1"), GEM.load(tmp_path / "model")
+    late.set_env("Pendulum-v1")
+    for model in (early, late):
+        model.learn(60, reset_num_timesteps=False)
+    np.testing.assert_array_equal(*(model.memory.lane()["observation"] for model in (early, late)))

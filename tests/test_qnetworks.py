@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from gemrl.qnetworks import NATURE, SMALL, Convolution, Filters, QNetworks, as_input, filters_for
+from gemrl.recipes import RECIPES
+from gemrl.recipes.discrete import ATARI as PRESET
 from gemrl.spaces import Layout
 
 torch = pytest.importorskip("torch")
@@ -67,6 +69,27 @@ def test_images_of_any_order_become_height_width_channels() -> None:
     screen = rng.integers(0, 2, (2, 10, 10, 4)).astype(bool)
     np.testing.assert_array_equal(as_input(MINATAR, screen), screen)
     np.testing.assert_array_equal(as_input(Layout((1,), 1, 2, "int32", states=3), np.array([[2], [0]])), [[0, 0, 1], [1, 0, 0]])
+
+
+@pytest.mark.parametrize(
+    ("observation", "image"),
+    [
+        ((84, 84, 3), (84, 84, 3)),
+        ((3, 84, 84), (84, 84, 3)),
+        ((10, 10, 4), (10, 10, 4)),
+        ((4, 4, 16), (4, 4, 16)),  # a board with more channels than sides
+        ((16, 4, 4), (4, 4, 16)),
+        ((210, 160, 3), (210, 160, 3)),
+        ((3, 210, 160), (210, 160, 3)),
+    ],
+)
+def test_which_axis_has_the_channels(observation: tuple[int, ...], image: tuple[int, ...]) -> None:
+    assert Layout(observation, 1, 4, "uint8").image == image
+
+
+def test_presets_do_not_depend_on_the_order_of_axes() -> None:
+    orders = [RECIPES["dqn"].for_environment("", Layout(shape, 1, 4, "uint8")) for shape in ((96, 96, 3), (3, 96, 96))]
+    assert orders[0] == orders[1] == RECIPES["dqn"].but(**PRESET)
 
 
 def test_no_two_networks_begin_alike() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ import jax
 import numpy as np
 
 from gemrl.environments import Transition
+from gemrl.errors import Diverged
 from gemrl.memory import Memory, Rows, cut
 from gemrl.normalization import normalized
 from gemrl.planning import Array
@@ -99,6 +101,7 @@ class OffPolicyAgent:
 
     def observe(self, transition: Transition) -> None:
         """Remembers one step of every environment."""
+        self._rows()  # made at the first step, so that a memory too large for this machine is refused there
         if self._staging.full:
             self._flush()
         self._staging.add(transition, self.gamma)
@@ -131,7 +134,11 @@ class OffPolicyAgent:
         state = self.learner, self._rows()
         self.learner, self._ring, losses = self._family.train_round(self.recipe, *state, rows, count, due)
         self._policy = self._family.policy_of(self.learner)
-        return {name: float(value) for name, value in losses.items()}
+        told = {name: float(value) for name, value in losses.items()}
+        for name in ("critic_loss", "loss"):  # that of a policy is NaN in a round that does not update it
+            if not math.isfinite(told.get(name, 0.0)):
+                raise Diverged(f"training diverged by step {step:,}: {name} is {told[name]}; try a smaller learning_rate")
+        return told
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, *O], [B, A] -> [B]."""

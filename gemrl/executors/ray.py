@@ -26,10 +26,10 @@ PASSED_ON = ("JAX_", "XLA_", "MUJOCO_")
 
 def _train(folder: str, words: tuple[str, ...], log: str, environment: Mapping[str, str]) -> int:
     """What a node does: the run in a process of its own, as on any machine; its exit code."""
-    while not is_free(Path(folder)):  # of a node that was lost, whose process may be writing its last checkpoint
-        time.sleep(0.5)
     # A cluster that was started in the background ignores this signal, and then no task could be asked to stop.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    while not is_free(Path(folder)):  # of a node that was lost, whose process may be writing its last checkpoint
+        time.sleep(0.5)
     process = LocalProcess(Job(Path(folder), words, Path(log)), environment)
     try:
         while (code := process.poll()) is None:

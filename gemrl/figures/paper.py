@@ -123,7 +123,8 @@ def draw(figure: Figure, collection: Collection, window: int | None = None, form
 
 def usual_window(collection: Collection, envs: Sequence[str]) -> int:
     """Evaluations averaged around each: five in runs of fifty and more, else none."""
-    return 5 if min(len(run.evaluations["step"]) for run in collection.runs if run.env in envs) >= 50 else 1
+    drawn = [run for method in collection.methods for env in envs for run in collection.of(method, env)]
+    return 5 if min(len(run.evaluations["step"]) for run in drawn) >= 50 else 1
 
 
 def captioned(figure: Figure, collection: Collection, methods: Sequence[str], envs: Sequence[str], window: int) -> str:

@@ -83,7 +83,7 @@ class DiscreteRecipe(Settings):
         """The recipe with the preset of a class of environments, equal for all agents: Atari's, MinAtar's, or none."""
         if len(layout.observation) < 3:
             return self
-        return self.but(**(ATARI if min(layout.observation[-2:]) >= LARGE_IMAGE else MINATAR))
+        return self.but(**(ATARI if min(layout.image[:2]) >= LARGE_IMAGE else MINATAR))
 
 
 LARGEST_VECTOR = 512

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemrl import runs
+from gemrl.env_args import env_title, unexpected
 from gemrl.errors import DAMAGED, RunFolderError
 
 LAST_PART = 0.1
@@ -20,8 +21,8 @@ LAST_PART = 0.1
 
 
 def task_name(env: str) -> str:
-    """An environment's name without its namespace and version: ALE/Alien-v5 and AlienNoFrameskip-v4 are Alien."""
-    return env.split(":")[-1].split("/")[-1].rsplit("-v", 1)[0].removesuffix("NoFrameskip")
+    """An environment's name without namespace, version and arguments: ALE/Alien-v5 and AlienNoFrameskip-v4 are Alien."""
+    return env.split(" (")[0].split(":")[-1].split("/")[-1].rsplit("-v", 1)[0].removesuffix("NoFrameskip")
 
 
 @dataclass(frozen=True)
@@ -30,13 +31,11 @@ class Run:
 
     folder: Path
     method: str
+    env: str
+    """Its id; with its arguments, where other runs of the same folder have others."""
     description: dict[str, Any]
     evaluations: dict[str, np.ndarray] = field(repr=False)
     seconds: float | None = None
-
-    @property
-    def env(self) -> str:
-        return str(self.description["env"])
 
     @property
     def seed(self) -> int:
@@ -46,6 +45,13 @@ class Run:
     def recipe(self) -> dict[str, Any]:
         """The fields of its recipe, as JSON has them."""
         return self.description.get("recipe", {})
+
+    def same_as(self, other: Run) -> bool:
+        """Whether it is the same training with the same outcome: a copy, or a run that was repeated to the same bits."""
+        names = ("algo", "env", "env_args", "seed", "n_envs", "recipe")
+        if any(self.description.get(name) != other.description.get(name) for name in names):
+            return False
+        return all(np.array_equal(column, other.evaluations[name], equal_nan=True) for name, column in self.evaluations.items())
 
     @property
     def last_step(self) -> int:
@@ -67,6 +73,11 @@ class Run:
         until = steps <= step
         late = until & (steps > (1 - LAST_PART) * step)
         return float(returns[late].mean() if late.any() else returns[until][-1:].mean() if until.any() else np.nan)
+
+    def error(self, step: int) -> float:
+        """The estimation error of the last evaluation up to `step`."""
+        until = self.evaluations["step"] <= step
+        return float(self.evaluations["estimation_error"][until][-1]) if until.any() else np.nan
 
 
 @dataclass(frozen=True)
@@ -126,18 +137,25 @@ def collect(folder: Path) -> Collection:
         raise RunFolderError(f"{folder} is not a folder")
     found: list[Run] = []
     left_out: list[str] = []
+    study = _study(folder)
     for file in sorted(folder.rglob("run.json")):
         try:
-            found.append(_read(file.parent, folder))
+            run = _read(file.parent, folder, study)
         except RunFolderError as error:
             left_out.append(" ".join(str(error).split()))
+            continue
+        twin = next((other for other in found if run.same_as(other)), None)
+        if twin:  # two such runs are not two witnesses
+            left_out.append(f"{run.folder} is the same run as {twin.folder}")
+        else:
+            found.append(run)
     if not found:
         because = f" that can be read: {left_out[0]}" if left_out else "; `gemrl train` makes them"
         raise RunFolderError(f"{folder} holds no run{because}")
-    return Collection(folder, tuple(_told_apart(found)), tuple(left_out), _study(folder))
+    return Collection(folder, tuple(_told_apart(_by_arguments(found))), tuple(left_out), study)
 
 
-def _read(folder: Path, root: Path) -> Run:
+def _read(folder: Path, root: Path, study: dict[str, Any]) -> Run:
     description = runs.describe(folder)
     try:
         evaluations = runs.read_evaluations(folder)
@@ -152,12 +170,15 @@ def _read(folder: Path, root: Path) -> Run:
         raise RunFolderError(f"{folder}/evaluations.csv is damaged: steps must grow and returns be numbers")
     if not isinstance(description.get("steps", 0), int) or not isinstance(description.get("recipe", {}), dict):
         raise RunFolderError(f"{folder}/run.json is damaged: its steps or its recipe are of another kind")
-    return Run(folder, _method(folder, root, description), description, evaluations, _seconds(folder))
+    method = _method(folder, root, study, description)
+    return Run(folder, method, str(description["env"]), description, evaluations, _seconds(folder))
 
 
-def _method(folder: Path, root: Path, description: dict[str, Any]) -> str:
-    """The algorithm's name, or that of its folder where it says more, as in td3-nstep-depth=5/Hopper-v5/0."""
+def _method(folder: Path, root: Path, study: dict[str, Any], description: dict[str, Any]) -> str:
+    """The study's name for it, or the algorithm's, or that of a folder that says more, as in td3-nstep-depth=5/Hopper-v5/0."""
     algo, parts = str(description["algo"]), folder.relative_to(root).parts
+    if parts and parts[0] in study.get("algos", {}):
+        return parts[0]
     places = [part for part in (root.name, *parts[:-1]) if part.startswith(algo) or algo.startswith(f"{part}-")]
     return places[-1] if places else algo
 
@@ -183,18 +204,37 @@ def _study(folder: Path) -> dict[str, Any]:
         return {}
 
 
+def _by_arguments(found: Sequence[Run]) -> list[Run]:
+    """The same runs; where those of an environment were made with different arguments, its name says which."""
+    kinds: dict[str, list[dict[str, Any]]] = {}
+    for run in found:
+        known = kinds.setdefault(run.env, [])
+        if unexpected(run.description) not in known:
+            known.append(unexpected(run.description))
+    return [replace(run, env=_with_arguments(run)) if len(kinds[run.env]) > 1 else run for run in found]
+
+
+def _with_arguments(run: Run) -> str:
+    return env_title(run.description | {"env_args": unexpected(run.description)})
+
+
 def _told_apart(found: Iterable[Run]) -> list[Run]:
     """The same runs; where a method has several recipes on an environment, its name says which fields it has of its own."""
     found = list(found)
     recipes: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in found:
         known = recipes.setdefault((run.method, run.env), [])
-        if run.recipe not in known:
-            known.append(run.recipe)
+        if _settings(run) not in known:
+            known.append(_settings(run))
     return [replace(run, method=_longer(run, recipes[run.method, run.env])) for run in found]
 
 
 def _longer(run: Run, recipes: list[dict[str, Any]]) -> str:
     names = dict.fromkeys(name for recipe in recipes for name in recipe)
     varying = [name for name in names if any(recipe.get(name) != recipes[0].get(name) for recipe in recipes)]
-    return " ".join([run.method, *(f"{name}={run.recipe.get(name)}" for name in varying)])
+    return " ".join([run.method, *(f"{name}={_settings(run).get(name)}" for name in varying)])
+
+
+def _settings(run: Run) -> dict[str, Any]:
+    """What may differ between runs of one name: the recipe, and how many environments were stepped together."""
+    return run.recipe | {"n_envs": run.description.get("n_envs", 1)}

@@ -53,7 +53,7 @@ def score_rows(collection: Collection) -> list[Record]:
             area = statistics.area_under_curve(steps[until], values[:, until]).mean() if until.any() else np.nan
             row = {"env": env, "method": method, "runs": len(group), "step": last, "mean": middle.value}
             row |= {"std": statistics.std(scores)[0], "low": middle.low, "high": middle.high, "iqm": statistics.iqm(scores)}
-            row |= {"area": area, "error": np.mean([run.evaluations["estimation_error"][-1] for run in group])}
+            row |= {"area": area, "error": np.mean([run.error(last) for run in group])}
             rows.append(row | {"normalised": statistics.normalised(middle.value, *np.array(bounds[:2]))})
     return rows
 

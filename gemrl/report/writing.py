@@ -16,7 +16,7 @@ import numpy as np
 
 import gemrl
 from gemrl.cli import DONE
-from gemrl.errors import MissingExtra, RunFolderError
+from gemrl.errors import BadValue, MissingExtra, RunFolderError
 from gemrl.figures.palette import styles
 from gemrl.files import write_bytes
 from gemrl.report import summary
@@ -38,7 +38,11 @@ SHOWN_APART = ("algo", "env", "seed", "recipe", "versions")
 def write_report(options: argparse.Namespace) -> int:
     """Writes the page and says where it is, or prints its scores."""
     if options.table:
-        print(score_table(collect(options.runs)))
+        if options.out or options.title:
+            raise BadValue(f"--table prints, so it has no {'--out' if options.out else '--title'}")
+        collection = collect(options.runs)
+        print(score_table(collection))
+        _tell_what_is_missing(collection)
         return DONE
     return publish(options, collect(options.runs), options.out or options.runs / "report.html", [])
 
@@ -54,11 +58,15 @@ def publish(options: argparse.Namespace, collection: Collection, target: Path, o
             raise RunFolderError(f"cannot write {target}: {error.strerror or error}") from None
     count = f"{len(collection.runs)} runs of {len(collection.methods)} methods on {len(collection.envs)} environments"
     print(f"wrote {target} ({len(text) / 1e6:.1f} MB): {count}")
+    _tell_what_is_missing(collection)
+    return DONE
+
+
+def _tell_what_is_missing(collection: Collection) -> None:
     for run in collection.unfinished():
         print(f"not finished: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
     for reason in collection.left_out:
         print(f"left out: {reason}")
-    return DONE
 
 
 def page(collection: Collection, *, title: str | None = None, films: bool = True, others: Sequence[summary.Record] = ()) -> str:

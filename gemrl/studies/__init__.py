@@ -82,6 +82,8 @@ class Study:
             values = getattr(self, field)
             if not values:
                 raise BadValue(f"a study needs at least one of its {field}")
+            if field == "algos":  # as folders know them: spaces do not count
+                values = tuple(Entry.of(text).label for text in values)
             twice = sorted({str(value) for value in values if values.count(value) > 1})
             if twice:
                 raise BadValue(f"{field} name {twice[0]} twice")
@@ -167,10 +169,10 @@ _ALL = (
         env_args=("repeat_action_probability=0.25",),
         **ATARI,
     ),
-    Study("minatar", "GEM beside DQN and its relatives on small games, in hours", DISCRETE, MINATAR),
+    Study("minatar", "GEM beside DQN and its relatives on the small games of MinAtar", DISCRETE, MINATAR),
     Study(
         "cartpole",
-        "GEM beside DQN and its relatives on CartPole-v1, in minutes",
+        "GEM beside DQN and its relatives on CartPole-v1",
         DISCRETE,
         ("CartPole-v1",),
         (0, 1, 2),

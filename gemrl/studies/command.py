@@ -16,7 +16,7 @@ from gemrl.threads import thread_count
 if TYPE_CHECKING:
     from gemrl.executors.local import Executor
     from gemrl.studies.conducting import Conductor
-    from gemrl.studies.folder import Planned
+    from gemrl.studies.folder import Keep, Planned
 
 
 def add_options(commands: Any, count: Callable[[str], int]) -> None:
@@ -101,6 +101,8 @@ def _list_studies() -> int:
 
 def _check(options: argparse.Namespace, out: Path) -> int:
     """The theorems, as `gemrl theory` checks them."""
+    if options.executor != "local":
+        raise BadValue(f"the study {options.name} trains nothing, so it needs no --executor; see `gemrl theory`")
     names = ("steps", "seeds", "env", "algo", "settings", "eval_every", "eval_episodes", "checkpoint_every", "workers")
     for name in names:
         if getattr(options, name) is not None:
@@ -119,7 +121,7 @@ def _check(options: argparse.Namespace, out: Path) -> int:
 def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
     from gemrl.cli import DONE
     from gemrl.locking import alone
-    from gemrl.studies.folder import planned, write_study
+    from gemrl.studies.folder import Keep, planned, write_study
 
     extra = [] if options.checkpoint_every is None else ["--checkpoint-every", str(options.checkpoint_every)]
     out = out.absolute() if options.executor == "ray" else out
@@ -130,8 +132,9 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
         if options.dry_run:
             return DONE
         with alone(out):
-            write_study(chosen, plans, out)
-            return _conduct(plans, executor, out, options)
+            asked = Keep.RESULTS if options.results_only else Keep.ALL if options.keep_checkpoints else None
+            keep = write_study(chosen, plans, out, asked)
+            return _conduct(plans, executor, out, keep)
     finally:
         executor.close()
 
@@ -163,14 +166,11 @@ def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: P
         print(f"about {spoken(seconds)} with {workers} at a time, {estimate.source}", flush=True)
 
 
-def _conduct(plans: list[Planned], executor: Executor, out: Path, options: argparse.Namespace) -> int:
+def _conduct(plans: list[Planned], executor: Executor, out: Path, keep: Keep) -> int:
     from gemrl.cli import INTERRUPTED
     from gemrl.studies.conducting import Conductor
-    from gemrl.studies.folder import Keep
     from gemrl.studies.table import Show
     from gemrl.watchdog import Interrupts, end_now
-
-    keep = Keep.RESULTS if options.results_only else Keep.ALL if options.keep_checkpoints else Keep.MODELS
 
     def insisted() -> None:
         conductor.kill()

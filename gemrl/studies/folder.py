@@ -79,6 +79,7 @@ def _plan(study: Study, run: Run, layout: Layout, out: Path, extra: tuple[str, .
         "steps": study.steps,
         "eval_every": study.eval_every,
         "eval_episodes": study.eval_episodes,
+        "n_envs": 1,
         "env_args": _arguments(study, run.env),
         "recipe": json.loads(json.dumps(chosen.as_dict())),
     }
@@ -125,9 +126,13 @@ def _short(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
-def write_study(study: Study, plans: list[Planned], out: Path) -> None:
-    """Writes study.json. Recipes, environments and seeds that an earlier start in this folder had stay in it."""
+def write_study(study: Study, plans: list[Planned], out: Path, asked: Keep | None = None) -> Keep:
+    """Writes study.json. Recipes, environments and seeds that an earlier start in this folder had stay in it.
+
+    What is kept of finished runs is what was asked for, now or at an earlier start.
+    """
     before = _read(out)
+    keep = asked or next((one for one in Keep if one.name.lower() == before.get("keep")), Keep.MODELS)
     recipes: dict[str, Any] = before.get("recipes", {})
     for plan in plans:
         recipes.setdefault(plan.run.entry.label, {})[plan.run.env] = plan.facts["recipe"]
@@ -144,6 +149,7 @@ def write_study(study: Study, plans: list[Planned], out: Path) -> None:
         "eval_episodes": study.eval_episodes,
         "settings": list(study.settings),
         "env_args": list(study.env_args),
+        "keep": keep.name.lower(),
         "recipes": recipes,
         "versions": runs.versions(),
     }
@@ -156,6 +162,7 @@ def write_study(study: Study, plans: list[Planned], out: Path) -> None:
         write_json(out / "study.json", content)
     except OSError as error:
         raise RunFolderError(f"cannot write to {out}: {error.strerror or error}") from None
+    return keep
 
 
 def _read(out: Path) -> dict[str, Any]:
