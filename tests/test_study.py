@@ -21,7 +21,7 @@ from gemrl.errors import RunFolderError
 from gemrl.locking import alone
 from gemrl.runs import describe, read_evaluations
 from gemrl.studies import read_study
-from gemrl.studies.folder import planned, write_study
+from gemrl.studies.folder import Keep, planned, write_study
 from tests.torture import PROOFS
 
 OWN = """
@@ -63,8 +63,8 @@ def times(out: Path) -> dict[Path, int]:
 def test_a_study_leaves_runs_as_train_does(undisturbed: Path, tmp_path: Path) -> None:
     names = {"run.json", "evaluations.csv", "progress.csv", "learning_curve.png", "model.safetensors", "model.json"}
     for place in PLACES:
-        assert {file.name for file in (undisturbed / place).iterdir()} == names
-    assert {file.name for file in undisturbed.iterdir()} == {"gem", "td3", "study.json"}
+        assert names_in(undisturbed / place) == names
+    assert names_in(undisturbed) == {"gem", "td3", "study.json"}
     content = json.loads((undisturbed / "study.json").read_text())
     assert (content["envs"], content["seeds"], content["steps"]) == (["Pendulum-v1"], [0], 1200)
     run = describe(undisturbed / PLACES[1])
@@ -75,6 +75,11 @@ def test_a_study_leaves_runs_as_train_does(undisturbed: Path, tmp_path: Path) ->
     words += ["--threads", "1", "--run", str(tmp_path / "run"), "--set", *settings]
     subprocess.run([sys.executable, "-m", "gemrl", *words], check=True, capture_output=True)
     assert same_runs(undisturbed / PLACES[1], tmp_path / "run")
+
+
+def names_in(folder: Path) -> set[str]:
+    """What a person sees there."""
+    return {file.name for file in folder.iterdir() if not file.name.startswith(".")}
 
 
 def same_runs(one: Path, other: Path) -> bool:
@@ -113,10 +118,10 @@ def test_results_alone_count_as_finished(
     out = mine(undisturbed, tmp_path / "out")
     assert main(["study", str(own), "--out", str(out), "--results-only"]) == 0
     for place in PLACES:
-        assert {file.name for file in (out / place).iterdir()} == {"run.json", "evaluations.csv", "progress.csv", "finished.json"}
+        assert names_in(out / place) == {"run.json", "evaluations.csv", "progress.csv", "finished.json"}
     before = times(out)
-    assert main(["study", str(own), "--out", str(out), "--results-only"]) == 0
-    assert main(["study", str(own), "--out", str(out)]) == 0
+    for words in ([], ["--results-only"]):
+        assert main(["study", str(own), "--out", str(out), *words]) == 0
     assert main(["resume", str(out / PLACES[0])]) == 0
     assert "is finished" in capsys.readouterr().out
     assert main(["resume", str(out / PLACES[0]), "--steps", "5000"]) == 2
@@ -126,6 +131,20 @@ def test_results_alone_count_as_finished(
         file.write("9999,1,1,1,1\n")
     assert main(["study", str(own), "--out", str(out)]) == 1
     assert "evaluations.csv is damaged" in capsys.readouterr().err
+
+
+def test_what_is_kept_is_remembered(own: Path, tmp_path: Path) -> None:
+    """A later start without a word on it removes nothing that an earlier one was to keep."""
+    chosen = read_study(own)
+    plans = planned(chosen, tmp_path)
+    for asked, kept in (
+        (None, Keep.MODELS),
+        (Keep.ALL, Keep.ALL),
+        (None, Keep.ALL),
+        (Keep.RESULTS, Keep.RESULTS),
+        (None, Keep.RESULTS),
+    ):
+        assert write_study(chosen, plans, tmp_path, asked) is kept
 
 
 def test_a_second_study_in_the_folder_is_refused(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
