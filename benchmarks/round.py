@@ -20,11 +20,12 @@ from benchmarks.timing import Samples, alternate, medians, processors, seconds
 from gemrl import checkpoint
 from gemrl.agents.continuous import gradient_steps, init_learner, refresh, train_round
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows, empty_rows, plan
+from gemrl.memory import Memory, Rows, empty_rows
 from gemrl.models import GEM
 from gemrl.planning import Twin
 from gemrl.recipes import GEM as GEM_RECIPE
 from gemrl.recipes import Recipe
+from gemrl.refreshing import plan
 from gemrl.runs import versions
 from gemrl.spaces import Layout
 

@@ -31,6 +31,11 @@ class Frames(eqx.Module):
         count = rows + rows // 64 + SPARE
         return Frames(np.zeros((lanes, count, *layout.observation[1:]), layout.dtype), np.zeros(lanes, np.int32))
 
+    @property
+    def used(self) -> int:
+        """Places that were ever written to, in the lane that has the most."""
+        return min(int(self.written.max()), self.pixels.shape[1])
+
     def stacks(self, lane: Array, reference: Array, frames: int) -> Array:
         """The stacks that references mean, oldest image first. [*S], [*S, 2] -> [*S, frames, H, W]."""
         xp = jnp if not isinstance(reference, np.ndarray) else np

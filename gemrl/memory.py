@@ -85,7 +85,8 @@ class Memory(eqx.Module):
         filled = self.capacity if wrapped else int(self.size.max())
         arrays = {name: _filled(name, np.asarray(column), filled) for name, column in _columns(self).items()}
         counts = {name: np.asarray(getattr(self, name)) for name in _COUNTS}
-        return Snapshot({"filled": filled}, arrays | counts | _images(self))
+        images = self.frames.used if self.frames is not None else 0
+        return Snapshot({"filled": filled, "images": images}, arrays | counts | _images(self, images))
 
     @staticmethod
     def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
@@ -94,8 +95,13 @@ class Memory(eqx.Module):
         filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
         if not isinstance(filled, int) or not 0 <= filled <= capacity:
             raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
+        room = memory.frames.pixels.shape[1] if memory.frames is not None else 0
+        images = saved.facts.get("images", room)
+        if not isinstance(images, int) or not 0 <= images <= room:
+            raise ModelFileError(f"a memory with room for {room} images cannot hold {images}")
         counts = {name: getattr(memory, name) for name in _COUNTS}
-        wanted = {name: _filled(name, column, filled) for name, column in _columns(memory).items()} | counts | _images(memory)
+        wanted = {name: _filled(name, column, filled) for name, column in _columns(memory).items()}
+        wanted |= counts | _images(memory, images)
         for name, array in fitting(saved.arrays, wanted).items():
             if name in counts and not ((array >= 0) & (array <= capacity)).all():
                 raise ModelFileError(f"array {name} counts beyond a memory of {capacity} rows")
@@ -155,11 +161,11 @@ def _columns(memory: Memory) -> dict[str, Array]:
     return memory.rows.columns() | {"q_next": memory.q_next, "planned": memory.planned}
 
 
-def _images(memory: Memory) -> dict[str, np.ndarray]:
-    """The images that rows refer to, by name."""
+def _images(memory: Memory, count: int) -> dict[str, np.ndarray]:
+    """The first so many places for images that rows refer to, and how many were ever written, by name."""
     if memory.frames is None:
         return {}
-    return {"frames": np.asarray(memory.frames.pixels), "frames_written": np.asarray(memory.frames.written)}
+    return {"frames": np.asarray(memory.frames.pixels)[:, :count], "frames_written": np.asarray(memory.frames.written)}
 
 
 def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
@@ -209,45 +215,3 @@ def cut(memory: Memory, lane: Array) -> Memory:
     newest = (memory.head[lane] - 1) % memory.capacity
     rows = memory.rows._replace(last=memory.rows.last.at[lane, newest].set(memory.size[lane] > 0))
     return eqx.tree_at(lambda m: m.rows, memory, rows)
-
-
-def plan(memory: Memory, planner: Planner) -> Memory:
-    """The memory with every row's return planned anew from its `q_next`."""
-    capacity = memory.capacity
-    place = jnp.arange(capacity)
-    # In this order the unfilled rows come first, then the filled ones from oldest to newest, so nothing follows the newest.
-    to_time = (memory.head[:, None] + place) % capacity
-    to_ring = (place - memory.head[:, None]) % capacity
-
-    def in_time(x: Array) -> Array:
-        return jnp.take_along_axis(x, jnp.broadcast_to(to_time, x.shape), axis=-1)
-
-    rows = memory.rows
-    returns = planner(in_time(rows.reward), in_time(rows.discount), in_time(rows.last), in_time(memory.q_next))
-    returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
-    age = (memory.head[:, None] - 1 - place) % capacity
-    planned = jnp.where(age < memory.size[:, None], returns, jnp.nan)
-    return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
-
-
-NEWEST = 256
-"""New rows of a lane up to which `plan_newest` need not look at the whole memory."""
-
-
-def plan_newest(memory: Memory, planner: Planner) -> Memory:
-    """The same as `plan`, if no value of a planned row has changed: new rows change only plans that can reach them."""
-    capacity, window = memory.capacity, planner.rollout_cap - 1 + NEWEST
-    if window >= capacity:
-        return plan(memory, planner)
-    age = jnp.arange(window)[::-1]
-    lane, position = jnp.arange(len(memory.head))[:, None], (memory.head[:, None] - 1 - age) % capacity
-
-    def newest(memory: Memory) -> Memory:
-        rows = memory.rows
-        reward, discount, last = (x[lane, position] for x in (rows.reward, rows.discount, rows.last))
-        returns = planner(reward, discount, last, memory.q_next[:, lane, position])
-        returns = jnp.where(age < memory.size[:, None], returns, jnp.nan)
-        planned = memory.planned.at[:, lane, position].set(returns)
-        return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
-
-    return jax.lax.cond(memory.unplanned.max() <= NEWEST, newest, lambda memory: plan(memory, planner), memory)

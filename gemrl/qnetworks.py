@@ -15,7 +15,6 @@ import numpy as np
 
 from gemrl.networks import MLP, Layer
 from gemrl.planning import Array
-from gemrl.recipes.discrete import LARGE_IMAGE
 from gemrl.spaces import Layout
 
 
@@ -37,7 +36,7 @@ def filters_for(layout: Layout) -> tuple[Filters, ...]:
     """The convolutions for observations of that layout; none for vectors."""
     if len(layout.observation) < 3:
         return ()
-    return NATURE if min(layout.image[:2]) >= LARGE_IMAGE else SMALL
+    return NATURE if layout.large_image else SMALL
 
 
 def as_input(layout: Layout, observation: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Algorithm 2's first half: the values of next states all over the memory, evaluated anew."""
+"""Algorithm 2: the values of next states all over the memory, evaluated anew, and every return planned from them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 
 from gemrl.memory import Memory
-from gemrl.planning import Array
+from gemrl.planning import Array, Planner
 
 
 def refreshed(memory: Memory, stale: Array, chunk_rows: int, value_of: Callable[[Array, Array, Array], Array]) -> Memory:
@@ -33,3 +33,45 @@ def refreshed(memory: Memory, stale: Array, chunk_rows: int, value_of: Callable[
 
     q_next = jax.lax.fori_loop(0, -(-stale.max() // width), chunk, memory.q_next)
     return eqx.tree_at(lambda x: x.q_next, memory, q_next)
+
+
+def plan(memory: Memory, planner: Planner) -> Memory:
+    """The memory with every row's return planned anew from its `q_next`."""
+    capacity = memory.capacity
+    place = jnp.arange(capacity)
+    # In this order the unfilled rows come first, then the filled ones from oldest to newest, so nothing follows the newest.
+    to_time = (memory.head[:, None] + place) % capacity
+    to_ring = (place - memory.head[:, None]) % capacity
+
+    def in_time(x: Array) -> Array:
+        return jnp.take_along_axis(x, jnp.broadcast_to(to_time, x.shape), axis=-1)
+
+    rows = memory.rows
+    returns = planner(in_time(rows.reward), in_time(rows.discount), in_time(rows.last), in_time(memory.q_next))
+    returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
+    age = (memory.head[:, None] - 1 - place) % capacity
+    planned = jnp.where(age < memory.size[:, None], returns, jnp.nan)
+    return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+
+
+NEWEST = 256
+"""New rows of a lane up to which `plan_newest` need not look at the whole memory."""
+
+
+def plan_newest(memory: Memory, planner: Planner) -> Memory:
+    """The same as `plan`, if no value of a planned row has changed: new rows change only plans that can reach them."""
+    capacity, window = memory.capacity, planner.rollout_cap - 1 + NEWEST
+    if window >= capacity:
+        return plan(memory, planner)
+    age = jnp.arange(window)[::-1]
+    lane, position = jnp.arange(len(memory.head))[:, None], (memory.head[:, None] - 1 - age) % capacity
+
+    def newest(memory: Memory) -> Memory:
+        rows = memory.rows
+        reward, discount, last = (x[lane, position] for x in (rows.reward, rows.discount, rows.last))
+        returns = planner(reward, discount, last, memory.q_next[:, lane, position])
+        returns = jnp.where(age < memory.size[:, None], returns, jnp.nan)
+        planned = memory.planned.at[:, lane, position].set(returns)
+        return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+
+    return jax.lax.cond(memory.unplanned.max() <= NEWEST, newest, lambda memory: plan(memory, planner), memory)

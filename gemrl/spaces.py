@@ -10,6 +10,9 @@ from gymnasium.spaces import Box, Discrete
 
 from gemrl.errors import DAMAGED, BadValue, ModelFileError, UnsupportedSpace
 
+LARGE_IMAGE = 36
+"""Pixels on a side from which on an image gets the convolutions made for Atari."""
+
 
 class Layout(NamedTuple):
     """The arrays of one step, as agents see them. Actions are [A] in [-1, 1], or one number of a choice [1]."""
@@ -45,6 +48,11 @@ class Layout(NamedTuple):
         sides = (middle == last) - (first == middle)  # 1 if the last two are alike, -1 if the first two are
         channels_first = self.frames > 1 or sides > 0 or (sides == 0 and first < last)
         return (middle, last, first) if channels_first else (first, middle, last)
+
+    @property
+    def large_image(self) -> bool:
+        """Whether an observation with three axes is an image like Atari's."""
+        return min(self.image[:2]) >= LARGE_IMAGE
 
     def random_actions(self, count: int, rng: np.random.Generator) -> np.ndarray:
         """Uniform ones [count, A]."""
@@ -109,8 +117,11 @@ def _layout(observation: Box | Discrete, action: Box | Discrete, frames: int) ->
     if isinstance(observation, Discrete):
         return Layout((1,), components, choices, "int32", int(observation.n))
     # Images stay what they are for agents that look at them; whoever has continuous actions sees a vector.
-    if choices and len(observation.shape) == 3 and observation.dtype in (np.uint8, np.bool_):
-        return Layout(observation.shape, components, choices, str(observation.dtype), frames=frames)
+    shape = observation.shape
+    if len(shape) == 2 and min(shape) >= LARGE_IMAGE:  # a screen of one channel; what is smaller may be a table of anything
+        shape = (*shape, 1)
+    if choices and len(shape) == 3 and observation.dtype in (np.uint8, np.bool_):
+        return Layout(shape, components, choices, str(observation.dtype), frames=frames)
     return Layout((int(np.prod(observation.shape)),), components, choices)
 
 

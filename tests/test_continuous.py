@@ -16,11 +16,12 @@ from gemrl.agents.continuous import Learner, batch_of, gradient_step, init_learn
 from gemrl.agents.values import bounds, chance, fresh_returns, group_values
 from gemrl.drawing import Place, draw
 from gemrl.losses import Asymmetric, FirstCritic
-from gemrl.memory import Memory, Rows, empty_rows, insert, plan
+from gemrl.memory import Memory, Rows, empty_rows, insert
 from gemrl.models import MODELS
 from gemrl.networks import MLP, Critics, Layer, layer_norm
 from gemrl.planning import Single
 from gemrl.recipes import RECIPES, Recipe
+from gemrl.refreshing import plan
 from gemrl.spaces import Layout
 from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
 from tests.conftest import SMALL

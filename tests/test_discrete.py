@@ -16,10 +16,11 @@ from gemrl.agents.discrete import explore, gradient_step, group_values, init_lea
 from gemrl.choosing import FirstChoice, Greatest, Huber, OnlineChoice
 from gemrl.drawing import Place, draw
 from gemrl.errors import BadValue, UnsupportedSpace
-from gemrl.memory import Memory, Rows, empty_rows, insert, plan, plan_newest
+from gemrl.memory import Memory, Rows, empty_rows, insert
 from gemrl.models import GEM, MODELS
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
 from gemrl.recipes import RECIPES, DiscreteRecipe
+from gemrl.refreshing import plan, plan_newest
 from gemrl.spaces import Layout
 from gemrl.targets import Planned
 from tests.conftest import SMALL
@@ -138,7 +139,7 @@ def test_hubers_error_is_asymmetric() -> None:
 
 @pytest.mark.parametrize("planner", [Twin(5), Single(3), NStep(4), LambdaReturn(0.7, 6), TwinReleased(5)])
 def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemrl.memory.NEWEST", 7)
+    monkeypatch.setattr("gemrl.refreshing.NEWEST", 7)
     memory, rng = Memory.empty(2, 40, LAYOUT, 2), np.random.default_rng(3)
     whole, newest = jax.jit(plan, static_argnums=1), jax.jit(plan_newest, static_argnums=1)
     for block in range(25):  # through a ring that wraps twice

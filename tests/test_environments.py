@@ -55,6 +55,10 @@ def test_images_keep_their_shape_for_discrete_actions_and_stacks_are_known() -> 
     pixels = spaces.Box(0, 255, (10, 10, 3), np.uint8)
     assert Spaces(pixels, spaces.Discrete(4)).layout == Layout((10, 10, 3), 1, 4, "uint8")
     assert Spaces(pixels, BOX).layout == Layout((300,), 2)
+    screen, board = (spaces.Box(0, 255, (side, side), np.uint8) for side in (84, 4))
+    assert Spaces(screen, spaces.Discrete(4)).layout == Layout((84, 84, 1), 1, 4, "uint8")
+    assert Spaces(screen, spaces.Discrete(4)).seen(screen.sample()).shape == (84, 84, 1)
+    assert Spaces(board, spaces.Discrete(4)).layout == Layout((16,), 1, 4)
     env = gym.wrappers.FrameStackObservation(_Screen(), 4)
     assert Spaces.of(env).layout == Layout((4, 6, 5), 1, 3, "uint8", frames=4)
     assert Spaces.of(gym.wrappers.FrameStackObservation(_Screen(), 4, padding_type="zero")).layout.frames == 1

@@ -13,10 +13,13 @@ from gymnasium.wrappers import FrameStackObservation
 
 from gemrl.agents.discrete import batch_of, group_values, init_learner, refresh
 from gemrl.drawing import draw
+from gemrl.errors import ModelFileError
 from gemrl.frames import Frames
-from gemrl.memory import Memory, insert, plan, row_bytes
+from gemrl.memory import Memory, insert, row_bytes
 from gemrl.planning import Twin
 from gemrl.recipes.discrete import DiscreteRecipe
+from gemrl.refreshing import plan
+from gemrl.snapshot import Snapshot
 from gemrl.spaces import Layout, Spaces
 from gemrl.staging import Staging
 from gemrl.task import Task
@@ -137,6 +140,18 @@ def test_a_row_of_atari_takes_seven_kilobytes() -> None:
     memory = Memory.empty(1, 2000, atari, 2)
     assert sum(x.nbytes for x in jax.tree.leaves(memory)) / 2000 < 1.3 * row_bytes(atari, 2)
     assert Frames.empty(1, 1_000_000, atari._replace(observation=(4, 1, 1))).pixels.shape[1] / 1e6 < 1.02
+
+
+def test_images_that_were_never_written_are_not_saved() -> None:
+    kept = remembered(LAYOUT, played(40), 300)
+    assert kept.frames is not None
+    saved, written = kept.snapshot(), int(kept.frames.written[0])
+    assert saved.arrays["frames"].shape[1] == saved.facts["images"] == written < kept.frames.pixels.shape[1] / 4
+    again = Memory.restored(saved, 1, 300, LAYOUT, 2)
+    for ours, theirs in zip(jax.tree.leaves(kept), jax.tree.leaves(again), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    with pytest.raises(ModelFileError, match="cannot hold 9999"):
+        Memory.restored(Snapshot(saved.facts | {"images": 9999}, saved.arrays), 1, 300, LAYOUT, 2)
 
 
 def test_staging_of_images_goes_on_from_a_snapshot() -> None:

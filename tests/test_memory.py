@@ -12,8 +12,9 @@ import numpy as np
 
 from gemrl.drawing import draw, stretch
 from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, cut, empty_rows, insert, plan, row_bytes
+from gemrl.memory import Memory, Rows, cut, empty_rows, insert, row_bytes
 from gemrl.planning import NStep, Twin
+from gemrl.refreshing import plan
 from gemrl.spaces import Layout
 from gemrl.staging import Staging
 

@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from gemrl.errors import BadValue
-from gemrl.memory import Memory, empty_rows, insert, plan
+from gemrl.memory import Memory, empty_rows, insert
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.refreshing import plan
 from gemrl.spaces import Layout
 
 Trajectories = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]

@@ -15,12 +15,12 @@ from gemrl.agents.host import Family, mean_value, on_host
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows, insert, plan, plan_newest
+from gemrl.memory import Memory, Rows, insert
 from gemrl.networks import Actor, Critics
 from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array, NStep
 from gemrl.recipes import Recipe
-from gemrl.refreshing import refreshed
+from gemrl.refreshing import plan, plan_newest, refreshed
 from gemrl.seeding import stream
 from gemrl.spaces import Layout
 from gemrl.targets import NoBound, Planned, SelfImitation

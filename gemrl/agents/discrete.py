@@ -15,11 +15,11 @@ from gemrl.agents.host import Family, on_host
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.drawing import Place, draw, n_step
-from gemrl.memory import Memory, Rows, insert, plan, plan_newest
+from gemrl.memory import Memory, Rows, insert
 from gemrl.planning import Array
 from gemrl.qnetworks import QNetworks
 from gemrl.recipes.discrete import DiscreteRecipe
-from gemrl.refreshing import refreshed
+from gemrl.refreshing import plan, plan_newest, refreshed
 from gemrl.seeding import stream
 from gemrl.settings import falling
 from gemrl.spaces import Layout

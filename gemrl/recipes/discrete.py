@@ -83,12 +83,10 @@ class DiscreteRecipe(Settings):
         """The recipe with the preset of a class of environments, equal for all agents: Atari's, MinAtar's, or none."""
         if len(layout.observation) < 3:
             return self
-        return self.but(**(ATARI if min(layout.image[:2]) >= LARGE_IMAGE else MINATAR))
+        return self.but(**(ATARI if layout.large_image else MINATAR))
 
 
 LARGEST_VECTOR = 512
-LARGE_IMAGE = 36
-"""Pixels on a side from which on an image gets the convolutions made for Atari."""
 
 ATARI: dict[str, Any] = {
     "learning_rate": 6.25e-5,
