@@ -2,12 +2,14 @@
 
 import sys
 
+from gemrl.heap import keep_memory
 from gemrl.threads import settle
 
 
 def script() -> None:
     """The entry point of the installed command."""
     settle(sys.argv[1:])
+    keep_memory()
     from gemrl.cli import main
 
     sys.exit(main())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import statistics
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import sys
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from gemrl.drawing import draw, stretch
 from gemrl.environments import Transition
@@ -153,6 +155,38 @@ def test_a_row_takes_the_bytes_that_are_told() -> None:
     memory = Memory.empty(2, 50, Layout((17,), 6), 2)
     counts = sum(getattr(memory, name).nbytes for name in ("head", "size", "unplanned"))
     assert sum(array.nbytes for array in jax.tree.leaves(memory)) - counts == 100 * row_bytes(Layout((17,), 6), 2)
+
+
+FRESH_PAGES = """
+import ctypes, resource, sys, threading
+from gemrl.heap import keep_memory
+if sys.argv[1] == "keep":
+    keep_memory()
+libc = ctypes.CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = ctypes.c_void_p, [ctypes.c_size_t], [ctypes.c_void_p]
+def work():
+    for _ in range(5):
+        place = libc.malloc(100_000_000)
+        ctypes.memset(place, 1, 100_000_000)
+        libc.free(place)
+def fetched():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+work()
+before, thread = fetched(), threading.Thread(target=work)  # as XLA computes in threads of its own
+thread.start()
+thread.join()
+print(fetched() - before)
+"""
+
+
+def pages(word: str) -> int:
+    return int(subprocess.run([sys.executable, "-c", FRESH_PAGES, word], capture_output=True, text=True, check=True).stdout)
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="this is about glibc")
+def test_memory_is_fetched_once() -> None:
+    """Pages that a process fetches to use 100 MB again and again."""
+    assert pages("keep") < pages("give back") / 10
 
 
 FLAT = """
