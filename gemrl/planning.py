@@ -33,11 +33,10 @@ class Rollout(NamedTuple):
 
 
 class Window(NamedTuple):
-    """w steps along the trajectory: discounted reward sum, product of discounts, and whether a row follows. Each [*B, N]."""
+    """w steps along the trajectory: discounted reward sum, -inf if no row follows, and product of discounts. Each [*B, N]."""
 
     reward: Array
     discount: Array
-    follows: Array
 
 
 def fold(
@@ -48,14 +47,19 @@ def fold(
     Windows of 1, 2, 4, ... steps are joined pairwise, so the work is O(N log depth) for every depth, and
     no power of gamma over more than one window is ever formed. Ties take the shortest rollout.
     """
+    with np.errstate(invalid="ignore"):  # 0 * -inf is NaN, which is as little worth taking as -inf
+        return _fold(reward, discount, last, choose, value, depth, longest)
+
+
+def _fold(reward: Array, discount: Array, last: Array, choose: Array, value: Array, depth: int, longest: bool) -> Rollout:
     xp = choose.__array_namespace__()
     count = last.shape[-1]
     depth = min(depth, count)
-    follows = ~last & (xp.arange(count) < count - 1)
+    end = last | (xp.arange(count) == count - 1)
     # Rows behind the end, which nothing follows into: each join can then look ahead by a mere slice, and drops what it used up.
-    reward, discount, follows, choose, value = (_padded(x, depth - 1) for x in (reward, discount, follows, choose, value))
+    end, reward, discount, choose, value = (_padded(x, depth - 1) for x in (end, reward, discount, choose, value))
     best = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
-    window, size = Window(reward, discount, follows), 1
+    window, size = Window(xp.where(end, -np.inf, reward), discount), 1
     rest, steps = None, 0  # a window of those steps that a power of two leaves over
     left = depth - (1 << depth.bit_length() - 1)
     while 2 * size <= depth:
@@ -84,7 +88,7 @@ def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: boo
     then = Rollout(*(x[..., size : size + count] for x in then))
     own = window.reward + window.discount * then.own
     other = window.reward + window.discount * then.other
-    take = window.follows if longest else window.follows & (own > first.own)
+    take = window.reward > -np.inf if longest else own > first.own
     return Rollout(
         xp.where(take, own, first.own),
         xp.where(take, other, first.other),
@@ -97,7 +101,7 @@ def _follow(first: Window, then: Window, size: int) -> Window:
     then = Window(*(x[..., size:] for x in then))
     first = Window(*(x[..., : then.reward.shape[-1]] for x in first))
     then = Window(*(x[..., : first.reward.shape[-1]] for x in then))
-    return Window(first.reward + first.discount * then.reward, first.discount * then.discount, first.follows & then.follows)
+    return Window(first.reward + first.discount * then.reward, first.discount * then.discount)
 
 
 def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tuple[Array, Array, Array, Array]:
