@@ -35,9 +35,9 @@ BRISK = {"train_freq": 100, "tau": 0.05}
 
 PLANNED_OTHERWISE = {f"gem-discrete-{name}" for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step")}
 PROBED = {recipe: name for name, recipe in reversed(RECIPES.items()) if isinstance(recipe, (Recipe, DiscreteRecipe))}
-NAMES = [name for name in PROBED.values() if name not in PLANNED_OTHERWISE]
-"""Each recipe once (the ladder's upper rungs have other names too), but of ablations those of continuous actions, since planners
-and losses are the same; other families have their probes in files of their own."""
+NAMES = [name for name in PROBED.values() if name not in PLANNED_OTHERWISE and not name.startswith("ladder-")]
+"""Each recipe once, but of ablations those of continuous actions, since planners and losses are the same, and no rung of the
+ladder, since each has fields that recipes here have too; other families have their probes in files of their own."""
 
 
 CHOOSING = {"train_freq": 100, "target_update_interval": 100, "exploration_steps": 300, "exploration_final_eps": 0.3}
