@@ -27,11 +27,9 @@ def words_of(command: str, *words: str) -> list[str]:
     return [sys.executable, "-m", "gemrl", command, *words]
 
 
-def run_undisturbed(folder: Path, *words: str) -> float:
-    """Trains in one go; seconds."""
-    start = time.monotonic()
+def run_undisturbed(folder: Path, *words: str) -> None:
+    """Trains in one go."""
     subprocess.run(words_of("train", *words, "--run", str(folder)), check=True, capture_output=True, env=os.environ)
-    return time.monotonic() - start
 
 
 class Kills(NamedTuple):
@@ -41,14 +39,20 @@ class Kills(NamedTuple):
     during_writes: int
 
 
-def run_killed(folder: Path, kills: int, seconds: float, rng: random.Random, *words: str) -> Kills:
-    """Trains the same, killed up to `kills` times, every second time during the writing of a file, and then to its end."""
+def run_killed(folder: Path, kills: int, span: int, rng: random.Random, *words: str) -> Kills:
+    """Trains the same, killed up to `kills` times, and then to its end.
+
+    Every second time that is during the writing of a file, else after up to `span` steps, however fast the machine is.
+    """
     done = during_writes = 0
     while done < kills:
         begun = (folder / "run.json").exists()
         command = words_of("resume", str(folder)) if begun else words_of("train", *words, "--run", str(folder))
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=os.environ)
-        writing = _wait_for_writes(folder, process, rng.randrange(1, 4)) if done % 2 else _wait(process, rng.uniform(0, seconds))
+        if done % 2:
+            writing = _wait_for_writes(folder, process, rng.randrange(1, 4))
+        else:
+            writing = _wait_for_steps(folder, process, rng.randrange(span), rng.uniform(0, 0.3))
         finished = process.poll() is not None
         process.send_signal(signal.SIGKILL)
         if process.wait() >= 0 and finished:
@@ -58,11 +62,19 @@ def run_killed(folder: Path, kills: int, seconds: float, rng: random.Random, *wo
     return Kills(done, during_writes)
 
 
-def _wait(process: subprocess.Popen[bytes], seconds: float) -> bool:
-    """Waits so long, or until it ends; it is not known to be writing."""
+def _wait_for_steps(folder: Path, process: subprocess.Popen[bytes], steps: int, seconds: float) -> bool:
+    """Waits until its checkpoints are so many steps further, and a moment longer; it is not known to be writing."""
+    target = _newest(folder) + steps
+    while process.poll() is None and _newest(folder) < target:
+        time.sleep(0.02)
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(seconds)
     return False
+
+
+def _newest(folder: Path) -> int:
+    """The step of its newest checkpoint."""
+    return max((int(place.name) for place in folder.glob("checkpoints/[0-9]*") if place.name.isdecimal()), default=0)
 
 
 def _wait_for_writes(folder: Path, process: subprocess.Popen[bytes], number: int) -> bool:
@@ -112,8 +124,8 @@ def kill_often(workplace: Path, env: str, words: list[str], kills: int) -> str:
     for seed in itertools.count():
         places = [workplace / f"{env.replace('/', '-')}-{seed}-{kind}" for kind in ("undisturbed", "killed")]
         all_words = [env, "--seed", str(seed), *COMMON, *words]
-        seconds = run_undisturbed(places[0], *all_words)
-        found = run_killed(places[1], kills - done, 0.6 * seconds, random.Random(seed), *all_words)
+        run_undisturbed(places[0], *all_words)
+        found = run_killed(places[1], kills - done, int(words[1]) // 8, random.Random(seed), *all_words)
         done, during = done + found.all, during + found.during_writes
         differ |= set(differences(*places))
         if done >= kills:
