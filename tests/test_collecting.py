@@ -60,6 +60,14 @@ def test_arguments_of_environments_make_other_tasks(tmp_path: Path) -> None:
     assert collect(tmp_path / "d").envs == ["ALE/Alien-v5"]  # nothing to be told apart from
 
 
+def test_damaged_arguments_are_told(tmp_path: Path) -> None:
+    write_run(tmp_path / "good", "gem", "Hopper-v5", 0, [1.0])
+    changed(write_run(tmp_path / "bad", "gem", "Hopper-v5", 1, [1.0]), env_args=3)
+    found = collect(tmp_path)
+    assert [run.seed for run in found.runs] == [0]
+    assert "env_args in run.json are damaged" in found.left_out[0]
+
+
 def test_numbers_of_environments_make_other_methods(tmp_path: Path) -> None:
     changed(write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1.0]), n_envs=1)
     changed(write_run(tmp_path / "b", "gem", "Hopper-v5", 1, [2.0]), n_envs=8)

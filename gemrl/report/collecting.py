@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from gemrl import runs
-from gemrl.env_args import env_title, unexpected
+from gemrl.env_args import env_args, env_title, unexpected
 from gemrl.errors import DAMAGED, RunFolderError
 
 LAST_PART = 0.1
@@ -157,6 +157,7 @@ def collect(folder: Path) -> Collection:
 
 def _read(folder: Path, root: Path, study: dict[str, Any]) -> Run:
     description = runs.describe(folder)
+    description["env_args"] = env_args(description)  # runs of old have none; damaged ones are told here
     try:
         evaluations = runs.read_evaluations(folder)
     except OSError:
