@@ -22,11 +22,16 @@ def save(results: Results, root: Path) -> None:
     (root / RESULTS).write_text(json.dumps(results, indent=1) + "\n")
 
 
+def read(root: Path) -> Results:
+    """The results below `root`."""
+    return json.loads((root / RESULTS).read_text())
+
+
 def write(root: Path) -> None:
     """Writes page and figure below `root` from the results there; the text of the page is this repository's."""
     from benchmarks.figure import draw
 
-    results, text = json.loads((root / RESULTS).read_text()), PAGE.read_text()
+    results, text = read(root), PAGE.read_text()
     for name, part in PARTS.items():
         text = filled(text, name, part(results))
     (root / FIGURE).parent.mkdir(parents=True, exist_ok=True)
@@ -137,6 +142,15 @@ def growth(results: Results) -> str:
     return table("| | | round, ms | refresh, ms | plan, ms |", rows)
 
 
+def images(results: Results) -> str:
+    """What a memory of Atari takes, in bytes and in seconds."""
+    found = results["images"]
+    rows, spent = found["rows"], medians(found["seconds"])["refresh"]
+    cells = f"{found['bytes'] / 1e9:.2f}", f"{found['bytes'] / rows / 1e3:.2f}", f"{1e3 * spent / found['refreshed']:.2f}"
+    head = "| rows | resident, GB | a row, kB | refresh, ms a row | refresh of all, s |"
+    return table(head, [f"| {rows:,} | {' | '.join(cells)} | {spent * rows / found['refreshed']:,.0f} |"])
+
+
 def _layers(width: list[int]) -> str:
     return "-".join(map(str, width))
 
@@ -148,6 +162,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "gem": gem,
     "planning": planning,
     "growth": growth,
+    "images": images,
 }
 """What fills each block of the page."""
 

@@ -30,9 +30,10 @@ class Size:
     growth_repeats: int = 3
     rows: int = 100_000
     round_steps: int = 200
+    refreshed_images: int = 5_120
 
 
-QUICK = Size(gradient_steps=4, environment_steps=10, repeats=2, growth_repeats=1, rows=2_000, round_steps=4)
+QUICK = Size(gradient_steps=4, environment_steps=10, repeats=2, growth_repeats=1, rows=2_000, round_steps=4, refreshed_images=256)
 
 
 def race(algo: str, threads: int, size: Size) -> list[dict[str, Any]]:
@@ -76,6 +77,16 @@ def growth(size: Size) -> list[dict[str, Any]]:
     return measure(base, size.rows / Size.rows, size.growth_repeats)
 
 
+def images(size: Size) -> dict[str, Any]:
+    """GEM's memory of Atari. Runs in a child process."""
+    from benchmarks.images import measure
+
+    return measure(size.rows, size.refreshed_images, size.growth_repeats)
+
+
+PARTS = {"gem": gem, "growth": growth, "images": images}
+
+
 def surroundings() -> dict[str, Any]:
     """The machine, the day and the versions: all that the numbers depend on, and nothing that names a person or a host."""
     found = {name: importlib.metadata.version(name) for name in VERSIONED}
@@ -100,22 +111,34 @@ def _tell(what: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
 
 
-def main() -> None:
-    """Measures everything, one thing at a time, and writes it down."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tiny version that shows whether it works; written to runs/quick")
-    size, root = (QUICK, Path("runs/quick")) if parser.parse_args().quick else (Size(), Path())
+def measured(size: Size) -> dict[str, Any]:
+    """Everything, one thing at a time."""
     started = time.perf_counter()
     results = surroundings()
     results["peers"] = [
         record for algo in ALGOS for threads in (1, 2) if threads <= len(processors()) for record in race(algo, threads, size)
     ]
-    # A process for each, because memory that one has touched and freed would help the other.
-    for name, part in (("gem", gem), ("growth", growth)):
-        with process(1) as child:
-            results[name] = child(part, size)
-        _tell(name)
-    results["minutes"] = round((time.perf_counter() - started) / 60, 1)
+    for name in PARTS:
+        results[name] = _alone(name, size)
+    return results | {"minutes": round((time.perf_counter() - started) / 60, 1)}
+
+
+def _alone(name: str, size: Size) -> Any:
+    """A part in a process of its own, because memory that one has touched and freed would help the other."""
+    with process(1) as child:
+        found = child(PARTS[name], size)
+    _tell(name)
+    return found
+
+
+def main() -> None:
+    """Measures and writes it down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a tiny version that shows whether it works; written to runs/quick")
+    parser.add_argument("--only", choices=PARTS, help="measures this part again, and keeps what was measured of the others")
+    options = parser.parse_args()
+    size, root = (QUICK, Path("runs/quick")) if options.quick else (Size(), Path())
+    results = page.read(root) | {options.only: _alone(options.only, size)} if options.only else measured(size)
     page.save(results, root)
     page.write(root)
 

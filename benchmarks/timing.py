@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any, TypeVar
 
 Key = TypeVar("Key")
@@ -37,6 +38,12 @@ def alternate(turns: Mapping[Key, Callable[[], float]], repeats: int) -> dict[Ke
 def medians(samples: Samples) -> dict[str, float]:
     """The median of each contestant's repetitions."""
     return {name: statistics.median(values) for name, values in samples.items()}
+
+
+def resident() -> int:
+    """Bytes of this process that are in memory now; Linux alone tells them."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def processors() -> list[int]:

@@ -12,10 +12,11 @@ def keep_memory() -> None:
     """Has glibc keep what is freed, in one place for all threads; other C libraries stay as they are.
 
     A round of GEM on Atari takes 100 MB for a moment. Given back and fetched again page by page, that was a quarter of its time.
+    What is larger than any array of a round is given back: a memory that was read from a checkpoint is on the host but once.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return
-    for parameter, value in ((ARENAS, 1), (MAPPED_FROM, 1 << 30), (TRIMMED_FROM, (1 << 31) - 1)):
+    for parameter, value in ((ARENAS, 1), (MAPPED_FROM, 1 << 28), (TRIMMED_FROM, (1 << 31) - 1)):
         mallopt(parameter, value)

@@ -1,0 +1,49 @@
+"""GEM's memory of Atari: how many bytes its rows really take, and how long the values of its next states."""
+
+from __future__ import annotations
+
+import gc
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from benchmarks.contestants import CHOICES, STACK
+from benchmarks.timing import alternate, resident, seconds
+from gemrl.agents.discrete import init_learner, refresh
+from gemrl.device import ONE_AFTER_THE_OTHER
+from gemrl.memory import Memory
+from gemrl.recipes.discrete import GEM_DISCRETE
+from gemrl.spaces import Layout
+
+LAYOUT = Layout(STACK, 1, CHOICES, "uint8", frames=STACK[0])
+
+
+def full_memory(rows: int) -> Memory:
+    """A memory full of rows with random images, in one unending episode."""
+    host = Memory.empty(1, rows, LAYOUT, 2, host=True)
+    assert host.frames is not None
+    number = np.arange(rows, dtype=np.int32)
+    host.rows.observation[0] = np.stack([number, np.minimum(number, STACK[0] - 1)], axis=-1)
+    host.rows.next_observation[0] = np.stack([number + 1, np.minimum(number + 1, STACK[0] - 1)], axis=-1)
+    host.frames.pixels[0] = np.random.default_rng(0).integers(0, 256, host.frames.pixels.shape[1:], np.uint8)
+    host.frames.written[0], host.size[0] = rows + 1, rows
+    return jax.tree.map(jnp.array, host)
+
+
+def measure(rows: int, refreshed: int, repeats: int) -> dict[str, Any]:
+    """Resident bytes of a full memory, and the seconds in which so many of its next states are valued by four networks."""
+    gem = GEM_DISCRETE.for_environment("", LAYOUT).but(buffer_size=rows)
+    before = resident()
+    memory = jax.block_until_ready(full_memory(rows))  # type: ignore[no-untyped-call]
+    gc.collect()  # what JAX still holds of the arrays that it copied
+    taken = resident() - before
+    learner, stale = init_learner(gem, LAYOUT, 0), np.array([refreshed], np.int32)
+    # The same program serves any number of stale rows, so a part of them shows what a row costs.
+    compiled = jax.jit(
+        lambda learner, memory, stale: refresh(gem, learner, memory, stale).q_next, compiler_options=ONE_AFTER_THE_OTHER
+    )
+    turns = {"refresh": partial(seconds, lambda: compiled(learner, memory, stale).block_until_ready())}
+    return {"rows": rows, "refreshed": refreshed, "bytes": taken, "seconds": alternate(turns, repeats)}
