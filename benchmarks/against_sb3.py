@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
-from gemrl.runs import EVALUATION_COLUMNS, read_evaluations
+from gemrl.recording import EVALUATION_COLUMNS, read_evaluations
 
 ENVS, ALGOS, STEPS, WARM_UP = ("Hopper-v5", "HalfCheetah-v5"), ("td3", "sac"), 30_000, 10_000
 

@@ -24,7 +24,7 @@ from gemrl.agents.nearest import NearestAgent
 from gemrl.mdps import MDP, grid, policy_value, q_star
 from gemrl.recipes import NearestRecipe
 from gemrl.recipes.discrete import DQN
-from gemrl.runs import read_evaluations
+from gemrl.recording import read_evaluations
 from gemrl.theory.evidence import Mean
 from gemrl.training import train
 from gemrl.vector import as_task

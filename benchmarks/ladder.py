@@ -10,7 +10,7 @@ import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
 from gemrl.recipes import GROUPS
-from gemrl.runs import read_evaluations
+from gemrl.recording import read_evaluations
 
 ENV, STEPS = "HalfCheetah-v5", 30_000
 NAMES = ["td3", *GROUPS["ladder"]]

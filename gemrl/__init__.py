@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from gemrl.callbacks import Callback
     from gemrl.errors import GemrlError
     from gemrl.model import Model
-    from gemrl.models import DDPG, GEM, MFEC, REDQ, SAC, TD3
+    from gemrl.models import DDPG, DQN, GEM, MFEC, REDQ, SAC, TD3
     from gemrl.recipes import RECIPES, Recipe, difference
     from gemrl.runs import load
 
 _HOMES = {
-    **dict.fromkeys(("DDPG", "GEM", "MFEC", "REDQ", "SAC", "TD3"), "models"),
+    **dict.fromkeys(("DDPG", "DQN", "GEM", "MFEC", "REDQ", "SAC", "TD3"), "models"),
     "Model": "model",
     "Callback": "callbacks",
     "load": "runs",
@@ -35,6 +35,7 @@ _HOMES = {
 
 __all__ = [
     "DDPG",
+    "DQN",
     "GEM",
     "MFEC",
     "RECIPES",

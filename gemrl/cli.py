@@ -109,10 +109,8 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
         dest="settings",
         help="change fields of the recipe, such as depth=20 learning_starts=1000",
     )
-    train.add_argument(
-        "--eval-every", type=count, default=10_000, metavar="N", help="steps between evaluations (default: 10,000)"
-    )
-    train.add_argument("--eval-episodes", type=count, default=10, metavar="K", help="episodes of an evaluation (default: 10)")
+    train.add_argument("--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000; Atari: 50,000)")
+    train.add_argument("--eval-episodes", type=count, metavar="K", help="episodes of an evaluation (default: 10; Atari: 5)")
     train.add_argument("--sticky", type=share, metavar="P", help="Atari: chance that an action repeats the last (default: 0)")
     train.add_argument("--n-envs", type=count, default=1, metavar="N", help="environments stepped together (default: 1)")
     train.add_argument(

@@ -17,6 +17,14 @@ LONG = 10.0
 """Seconds from which on a refresh of the memory is told."""
 
 
+class _Title(ProgressColumn):
+    """The title, and what has taken long already: it is drawn by another thread while a round computes."""
+
+    def render(self, task: Task) -> Text:
+        what, due = task.fields["waiting"] or ("", 0.0)
+        return Text(f"{task.description} ({what})" if what and monotonic() >= due else task.description, style="bold")
+
+
 class _Speed(ProgressColumn):
     """Steps per second over the last seconds."""
 
@@ -38,7 +46,7 @@ def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Iterator
     """The same moments, shown as they pass by: a live bar on a terminal, a line per evaluation elsewhere."""
     console = Console()
     columns = (
-        TextColumn("[bold]{task.description}"),
+        _Title(),
         BarColumn(bar_width=16),
         MofNCompleteColumn(),
         _Speed(),
@@ -56,11 +64,11 @@ class _Bar:
     """One training in a progress display."""
 
     def __init__(self, progress: Progress, steps: int, title: str) -> None:
-        self._progress, self._title = progress, title
-        self._bar = progress.add_task(title, total=steps, last="")
+        self._progress = progress
+        self._bar = progress.add_task(title, total=steps, last="", waiting=None)
         self._shown = 0.0
         self._waiting: tuple[Moment, float] | None = None
-        self._refresh = 0.0  # seconds that the last refresh of the memory took
+        self._told: set[str] = set()
 
     def show(self, moment: Moment) -> None:
         """Shows what happens, or what is about to."""
@@ -68,13 +76,13 @@ class _Bar:
             self._waited(*self._waiting)
             self._waiting = None
         if moment.compiling or moment.refreshing:
-            self._waiting = moment, monotonic()
-            if moment.compiling or self._refresh > LONG:
-                what = "compiling" if moment.compiling else "refreshing the memory"
-                self._progress.update(self._bar, description=f"{self._title} ({what})", completed=moment.step)
+            now = monotonic()
+            self._waiting = moment, now
+            waiting = ("compiling", now) if moment.compiling else ("refreshing the memory", now + LONG)
+            self._progress.update(self._bar, waiting=waiting, completed=moment.step)
             return
         if moment.losses is not None or moment.evaluation or monotonic() - self._shown > 0.1:
-            self._progress.update(self._bar, description=self._title, completed=moment.step)
+            self._progress.update(self._bar, waiting=None, completed=moment.step)
             self._shown = monotonic()
         if moment.evaluation:
             result = moment.evaluation
@@ -83,8 +91,12 @@ class _Bar:
             self._progress.update(self._bar, last=last)
 
     def _waited(self, moment: Moment, since: float) -> None:
-        seconds = monotonic() - since
+        seconds, line = monotonic() - since, ""
+        what = "compiling" if moment.compiling else "refreshing"
         if moment.compiling and seconds >= 0.1:  # tables have nothing to compile
-            self._progress.console.print(f"first round: {seconds:.1f} s, most of it compiling", highlight=False)
-        elif moment.refreshing:
-            self._refresh = seconds
+            line = f"first round: {seconds:.1f} s, compiling included"
+        elif seconds > LONG:
+            line = f"step {moment.step:>9,}  refreshing the memory took {seconds:.0f} s, and will from time to time"
+        if line and what not in self._told:
+            self._told.add(what)
+            self._progress.console.print(line, highlight=False, soft_wrap=True)

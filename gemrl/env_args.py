@@ -52,9 +52,27 @@ def parse_env_args(words: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+def is_atari(env_id: str) -> bool:
+    """Whether that is the name of an Atari game: ALE/Pong-v5, or PongNoFrameskip-v4 as it was called before."""
+    name = env_id.rpartition(":")[2]
+    return name.startswith("ALE/") or name.endswith("NoFrameskip-v4")
+
+
+def steps_of(env_id: str) -> str:
+    """What a step is there, for an axis."""
+    return "agent steps (4 frames each)" if is_atari(env_id.partition(" ")[0]) else "environment steps"
+
+
+def usual_evaluations(env_id: str) -> tuple[int, int]:
+    """Steps between two evaluations, and episodes of each, if nothing else is asked for."""
+    return (50_000, 5) if is_atari(env_id) else (10_000, 10)
+
+
 def with_sticky(env_id: str, chance: float | None, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments with the chance that an Atari game repeats the last action: 0 unless one is given."""
-    if env_id.rpartition(":")[2].startswith("ALE/"):
+    if is_atari(env_id):
+        if chance is not None and given.get(STICKY, chance) != chance:
+            raise BadValue(f"--sticky {chance:g} and --env-args {STICKY}={given[STICKY]} contradict each other")
         return {STICKY: chance or 0.0} | given
     if chance is not None:
         raise BadValue(f"--sticky is for Atari games (ALE/...), not for {env_id}")

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
+from gemrl.env_args import is_atari
 from gemrl.errors import CannotMake, EnvironmentFault, GemrlError, MissingExtra, unknown
 from gemrl.spaces import Spaces
 from gemrl.watchdog import answering
@@ -21,9 +22,6 @@ from gemrl.watchdog import answering
 EXTRAS = {"mujoco": "mujoco", "imageio": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d"}
 EXTRAS |= {"ale_py": "atari", "cv2": "atari", "opencv": "atari", "minatar": "minatar"}
 """Which extra of gemrl brings a module that an environment lacks."""
-
-ARCADES = {"ALE/": ("ale_py", "make_atari"), "MinAtar/": ("minatar", "make_minatar")}
-"""Environments that are made in gemrl/arcade.py: the package that brings them, and their maker."""
 
 
 class Transition(NamedTuple):
@@ -57,16 +55,12 @@ class Step(NamedTuple):
 def make(env_id: str, **kwargs: Any) -> gym.Env:
     """The environment of that name; `package.module:Env-v0` imports the module first."""
     module, _, name = env_id.rpartition(":")
-    for prefix, (package, _) in ARCADES.items():
-        if name.startswith(prefix):
-            _import(package)
-    if name.startswith("MinAtar/") and name not in gym.registry:
-        importlib.import_module("minatar.gym").register_envs()
     if module:
         _import(module)
+    maker = _maker(name)
     try:
         with _quiet_mujoco(env_id):
-            return _maker(env_id)(env_id, **kwargs)
+            return maker(env_id, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise _missing(env_id, str(error)) from None
     except gym.error.Error as error:
@@ -79,11 +73,16 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
         raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
 
 
-def _maker(env_id: str) -> Callable[..., gym.Env]:
-    """What makes an environment of that name."""
-    for prefix, (_, maker) in ARCADES.items():
-        if env_id.rpartition(":")[2].startswith(prefix):
-            return getattr(importlib.import_module("gemrl.arcade"), maker)
+def _maker(name: str) -> Callable[..., gym.Env]:
+    """What makes an environment of that name; whatever brings it is imported."""
+    if is_atari(name):
+        _import("ale_py")
+        return importlib.import_module("gemrl.arcade").make_atari
+    if name.startswith("MinAtar/"):
+        _import("minatar")
+        if name not in gym.registry:
+            importlib.import_module("minatar.gym").register_envs()
+        return importlib.import_module("gemrl.arcade").make_minatar
     return partial(gym.make, disable_env_checker=True)
 
 

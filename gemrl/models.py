@@ -36,13 +36,19 @@ class REDQ(Model):
     algo = "redq"
 
 
+class DQN(Model):
+    """Deep Q-network (Mnih et al., 2015), for discrete actions; MODELS has its relatives."""
+
+    algo = "dqn"
+
+
 class MFEC(Model):
     """Model-free episodic control (Blundell et al., 2016), for discrete actions."""
 
     algo = "mfec"
 
 
-_NAMED = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ, MFEC)}
+_NAMED = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
 
 MODELS: dict[str, type[Model]] = {
     name: _NAMED.get(name) or type(name.replace("-", "_"), (Model,), {"algo": name, "__doc__": name, "__module__": __name__})

@@ -10,7 +10,7 @@ import numpy as np
 
 from gemrl.environments import Episode
 from gemrl.evaluation import Evaluation
-from gemrl.recipes import AnyRecipe, TabularRecipe
+from gemrl.recipes import AnyRecipe, DiscreteRecipe, NearestRecipe, TabularRecipe
 from gemrl.training import Moment
 
 PROGRESS_COLUMNS = (
@@ -20,6 +20,7 @@ PROGRESS_COLUMNS = (
     "time/fps",
     "rollout/ep_rew_mean",
     "rollout/ep_len_mean",
+    "rollout/exploration_rate",
     "train/n_updates",
     "train/learning_rate",
     "train/critic_loss",
@@ -84,6 +85,8 @@ class Progress:
         if self._finished:
             line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
             line["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))
+        if isinstance(self._recipe, DiscreteRecipe | TabularRecipe | NearestRecipe):
+            line["rollout/exploration_rate"] = self._recipe.epsilon(step)
         line |= {f"train/{name}": value for name, value in self._losses.items()}
         if evaluation:
             line["eval/mean_reward"] = evaluation.return_mean

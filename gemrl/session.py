@@ -14,10 +14,11 @@ from rich.console import Console
 
 from gemrl import runs
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
-from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, with_sticky
+from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, usual_evaluations, with_sticky
 from gemrl.errors import GemrlError, RunBroken, RunFolderError
 from gemrl.locking import alone
 from gemrl.recipes import AnyRecipe, recipe, suited
+from gemrl.recording import Recorder, read_evaluations
 from gemrl.spaces import Spaces
 from gemrl.threads import thread_count
 from gemrl.tracking import check_installed, new_track, trackers, where
@@ -38,6 +39,8 @@ def train_run(options: argparse.Namespace) -> int:
     env.close()
     options.algo = suited(options.algo, layout)
     chosen = chosen_recipe(options.algo, options.env, layout, options.settings)
+    every, episodes = usual_evaluations(options.env)
+    options.eval_every, options.eval_episodes = options.eval_every or every, options.eval_episodes or episodes
     folder = options.run or Path("runs", options.algo, env_folder(vars(options)), str(options.seed))
     runs.check_free(folder)
     if options.tensorboard:
@@ -152,7 +155,7 @@ class _Session:
         from gemrl.training import scheduled
 
         run = self._run
-        recorder = runs.Recorder(self._folder, model.recipe)
+        recorder = Recorder(self._folder, model.recipe)
         told = recorder.last_step()  # before lines beyond the checkpoint are dropped
         observation = self._go_on(model, recorder, found)
         schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
@@ -172,7 +175,7 @@ class _Session:
                     return False
         return True
 
-    def _go_on(self, model: Model, recorder: runs.Recorder, found: Checkpoint | None) -> np.ndarray | None:
+    def _go_on(self, model: Model, recorder: Recorder, found: Checkpoint | None) -> np.ndarray | None:
         """Takes up logs and the running episode; the observation to act on, or None for a new episode."""
         if found is None:
             recorder.start()
@@ -185,7 +188,7 @@ class _Session:
             self._say("the environment did not repeat its episode from the same seed and actions, so a new one begins here")
         return observation
 
-    def _write(self, model: Model, recorder: runs.Recorder) -> None:
+    def _write(self, model: Model, recorder: Recorder) -> None:
         from gemrl import checkpoint
 
         facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts()}
@@ -206,7 +209,7 @@ def _closing_words(folder: Path, say: Any, finished: bool) -> None:
     from gemrl.figures import learning_curve
 
     picture = learning_curve(folder)
-    data = runs.read_evaluations(folder)
+    data = read_evaluations(folder)
     say(f"run folder        {folder}")
     if data["step"].size:
         mean, std = data["return_mean"][-1], data["return_std"][-1]

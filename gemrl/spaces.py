@@ -22,7 +22,7 @@ class Layout(NamedTuple):
     choices: int = 0
     """How many discrete actions there are; 0 if actions are continuous."""
     dtype: str = "float32"
-    """Of observations: float32 vectors, uint8 or bool images, int32 numbers of a state."""
+    """Of observations: float32 vectors, images of uint8, bool or float32, int32 numbers of a state."""
     states: int = 0
     """How many states there are, if an observation is a number."""
     frames: int = 1
@@ -118,10 +118,13 @@ def _layout(observation: Box | Discrete, action: Box | Discrete, frames: int) ->
         return Layout((1,), components, choices, "int32", int(observation.n))
     # Images stay what they are for agents that look at them; whoever has continuous actions sees a vector.
     shape = observation.shape
-    if len(shape) == 2 and min(shape) >= LARGE_IMAGE:  # a screen of one channel; what is smaller may be a table of anything
+    if len(shape) == 2 and min(shape) >= LARGE_IMAGE:  # a screen of one channel
         shape = (*shape, 1)
-    if choices and len(shape) == 3 and observation.dtype in (np.uint8, np.bool_):
-        return Layout(shape, components, choices, str(observation.dtype), frames=frames)
+    if choices and len(shape) == 3:
+        bytes_or_bits = observation.dtype in (np.uint8, np.bool_)
+        image = Layout(shape, components, choices, str(observation.dtype) if bytes_or_bits else "float32", frames=frames)
+        if bytes_or_bits or image.large_image:  # a small box of real numbers may be a table of anything
+            return image
     return Layout((int(np.prod(observation.shape)),), components, choices)
 
 

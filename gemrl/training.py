@@ -21,7 +21,7 @@ class Moment:
     step: int
     taken: Step | None = None
     compiling: bool = False
-    """True just before the first round, which takes seconds to compile."""
+    """True just before the first round of a kind, with or without a refresh, which may take seconds to compile."""
     refreshing: bool = False
     """True just before a round that values the whole memory anew, which may take long."""
     rounds: int = 0
@@ -60,7 +60,7 @@ def train(
     """Trains from step `start` to step `steps`; yields what happens. An `observation` goes on in a running episode."""
     if observation is None:
         observation = task.reset()
-    compiled = False
+    compiled: set[bool] = set()
     step = start
     while step < steps:
         before = step
@@ -70,9 +70,10 @@ def train(
         step += int(taken.transition.stored.sum())
         losses, rounds = None, agent.rounds_due(before, step)
         for _ in range(rounds):
-            if not compiled or agent.refreshes(step):
-                yield Moment(before, compiling=not compiled, refreshing=compiled)
-                compiled = True
+            refreshing = agent.refreshes(step)
+            if refreshing or refreshing not in compiled:
+                yield Moment(before, compiling=refreshing not in compiled, refreshing=refreshing)
+                compiled.add(refreshing)
             losses = agent.learn(step)
         evaluation = None
         if schedule and (step // schedule.every > before // schedule.every or step >= steps):

@@ -10,7 +10,8 @@ from typing import Any
 
 from gemrl.progress import PROGRESS_COLUMNS
 from gemrl.recipes import RECIPES
-from gemrl.runs import EVALUATION_COLUMNS, versions
+from gemrl.recording import EVALUATION_COLUMNS
+from gemrl.runs import versions
 
 
 def write_run(

@@ -18,7 +18,8 @@ import gemrl
 from gemrl.cli import main
 from gemrl.errors import RunFolderError
 from gemrl.recipes import RECIPES, Recipe, TabularRecipe
-from gemrl.runs import describe, read_evaluations
+from gemrl.recording import read_evaluations
+from gemrl.runs import describe
 
 SMALL_WORDS = ["--eval-every", "100", "--eval-episodes", "2", "--set", "net_arch=(16, 16)", "learning_starts=100"]
 SMALL_WORDS += ["--set", "gradient_steps=6", "batch_size=16", "train_freq=50", "target_update_interval=50"]
@@ -33,6 +34,20 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("runs") / "pendulum"
     assert train(folder) == 0
     return folder
+
+
+def test_an_atari_run_says_whether_its_actions_are_sticky(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """And evaluates as the field does, unless it is told otherwise."""
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+    words = ["train", "ALE/Pong-v5", "--steps", "20", "--sticky", "0.25", "--eval-episodes", "1", "--run", str(tmp_path / "run")]
+    assert main([*words, "--env-args", "max_num_frames_per_episode=200", "--set", "net_arch=(8,)", "buffer_size=100"]) == 0
+    assert "repeat_action_probability=0.25" in capsys.readouterr().out.splitlines()[0]
+    description = describe(tmp_path / "run")
+    assert description["env_args"] == {"repeat_action_probability": 0.25, "max_num_frames_per_episode": 200}
+    assert (description["eval_every"], description["eval_episodes"]) == (50_000, 1)
+    with (tmp_path / "run" / "progress.csv").open() as file:
+        assert list(csv.DictReader(file))[-1]["rollout/exploration_rate"] == "1.0"
 
 
 def test_a_run_leaves_its_files(run: Path) -> None:

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from gymnasium import spaces
 
-from gemrl.env_args import with_sticky
+from gemrl.env_args import usual_evaluations, with_sticky
 from gemrl.environments import make
-from gemrl.errors import EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
+from gemrl.errors import BadValue, EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
 from gemrl.models import GEM
 from gemrl.spaces import Layout, Spaces, check_spaces, space_from_dict, space_to_dict
 from gemrl.task import Task
@@ -191,9 +191,20 @@ def test_an_environment_may_show_the_same_array_again_and_again() -> None:
 
 def test_atari_is_atari_under_any_name() -> None:
     pytest.importorskip("ale_py")
-    for name in ("ALE/Pong-v5", "ale_py:ALE/Pong-v5"):
+    for name in ("ALE/Pong-v5", "ale_py:ALE/Pong-v5", "PongNoFrameskip-v4"):
         assert make(name).observation_space.shape == (4, 84, 84)
         assert with_sticky(name, None, {}) == {"repeat_action_probability": 0.0}
+        assert usual_evaluations(name) == (50_000, 5)
+    assert usual_evaluations("MinAtar/Breakout-v1") == (10_000, 10)
+    with pytest.raises(BadValue, match=r"--sticky 0.25 and --env-args repeat_action_probability=0.5 contradict"):
+        with_sticky("ALE/Pong-v5", 0.25, {"repeat_action_probability": 0.5})
+
+
+@pytest.mark.parametrize(("shape", "seen"), [((84, 84, 3), (84, 84, 3)), ((84, 84), (84, 84, 1)), ((7, 7, 3), (147,))])
+def test_large_boxes_of_real_numbers_are_images(shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
+    space = spaces.Box(0.0, 1.0, shape, np.float64)
+    assert Spaces(space, spaces.Discrete(4)).layout == Layout(seen, 1, 4, "float32")
+    assert Spaces(space, spaces.Box(-1.0, 1.0, (2,))).layout == Layout((int(np.prod(shape)),), 2)
 
 
 @pytest.fixture(scope="module")

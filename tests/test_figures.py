@@ -11,7 +11,7 @@ import pytest
 from gemrl.cli import main
 from gemrl.errors import RunFolderError
 from gemrl.figures.palette import styles
-from gemrl.figures.paper import FIGURES, _curve, captioned
+from gemrl.figures.paper import FIGURES, _curve, captioned, draw
 from gemrl.report.collecting import Collection, collect, stacked, task_name
 from gemrl.report.scales import OWN, REFERENCES, scale
 from tests.folders import write_run, write_study
@@ -152,6 +152,37 @@ def test_captions_state_smoothing_and_bands(study: Collection) -> None:
     assert "Mean over 3 runs" in caption
     assert "half a standard deviation of runs, moving average over 5 evaluations" in caption
     assert "not smoothed" in captioned(FIGURES["ablation"], study, ["gem"], ["Hopper-v5"], 1)
+
+
+def test_games_with_sticky_actions_have_a_figure_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["--runs", str(tmp_path), "--format", "svg"]
+    for chance in (0.0, 0.25):
+        place = write_run(tmp_path / str(chance), "dqn", "ALE/Alien-v5", 0, [100.0, 200.0], evaluation_eps=0.001)
+        description = json.loads((place / "run.json").read_text())
+        (place / "run.json").write_text(json.dumps(description | {"env_args": {"repeat_action_probability": chance}}))
+        name, other = ("atari-sticky", "atari") if chance else ("atari", "atari-sticky")
+        drawing = draw(FIGURES[name], collect(place), formats=["svg"])
+        assert b"<!-- agent steps (4 frames each) -->" in drawing.files["svg"]
+        assert "Mean over 1 run of evaluations with a share of 0.001 of random actions" in drawing.caption
+        assert main(["figure", other, "--runs", str(place)]) == 2
+        assert f"with{'out' * (chance > 0)} sticky actions" in capsys.readouterr().err
+    assert main(["figure", "atari", *words]) == 0
+    both = (tmp_path / "atari.svg").read_text()
+    assert "ALE/Alien-v5" in both
+    assert "repeat_action_probability" not in both
+
+
+def test_figures_and_reports_know_where_studies_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["figure", "mujoco"]) == 2
+    assert "runs is not a folder" in capsys.readouterr().err
+    write_study(tmp_path / "studies" / "mujoco")
+    assert main(["figure", "mujoco", "--format", "svg"]) == 0
+    assert (tmp_path / "studies" / "mujoco" / "mujoco.svg").exists()
+    assert main(["report", "--table"]) == 0
+    assert "HalfCheetah-v5" in capsys.readouterr().out
 
 
 def test_a_study_of_ones_own_is_a_figure_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -30,7 +30,7 @@ RECIPE = DiscreteRecipe(net_arch=(8,), batch_size=64)
 
 
 class Screen(gym.Env):
-    """Random screens; episodes of random lengths that end by death, by a time limit, or at a cap, some after one step."""
+    """Random screens; episodes of random lengths that end by death or by a time limit, some after one step."""
 
     observation_space = gym.spaces.Box(0, 255, (6, 5), np.uint8)
     action_space = gym.spaces.Discrete(3)
@@ -86,11 +86,15 @@ def remembered(layout: Layout, transitions: list[Any], capacity: int, lanes: int
 @pytest.mark.parametrize(("steps", "capacity", "lanes"), [(60, 100, 1), (400, 100, 1), (300, 60, 3)])
 def test_batches_and_values_equal_those_of_whole_stacks(steps: int, capacity: int, lanes: int) -> None:
     """Before and after the ring wraps, through deaths, time limits, episodes of one step and a cut."""
-    transitions = played(steps, lanes)
-    kept = remembered(LAYOUT, transitions, capacity, lanes)
-    plain = remembered(LAYOUT._replace(frames=1), transitions, capacity, lanes)
+    compare_with_whole_stacks(LAYOUT, played(steps, lanes), capacity, lanes)
+
+
+def compare_with_whole_stacks(layout: Layout, transitions: list[Any], capacity: int, lanes: int = 1) -> None:
+    """A memory that keeps images once must draw and value exactly what one that keeps every stack does."""
+    kept = remembered(layout, transitions, capacity, lanes)
+    plain = remembered(layout._replace(frames=1), transitions, capacity, lanes)
     np.testing.assert_array_equal(kept.size, plain.size)
-    learner = init_learner(RECIPE, LAYOUT, 0)
+    learner = init_learner(RECIPE, layout, 0)
     ours, theirs = (plan(refresh(RECIPE, learner, memory, memory.size), Twin(20)) for memory in (kept, plain))
     np.testing.assert_array_equal(ours.q_next, theirs.q_next)
     np.testing.assert_array_equal(ours.planned, theirs.planned)
@@ -99,11 +103,37 @@ def test_batches_and_values_equal_those_of_whole_stacks(steps: int, capacity: in
     for one, other in zip(mine, whole, strict=True):
         np.testing.assert_array_equal(one, other)
     following = [
-        memory.observations(place.lane, memory.rows.next_observation[place.lane, place.position], LAYOUT.frames)
+        memory.observations(place.lane, memory.rows.next_observation[place.lane, place.position], layout.frames)
         for memory in (kept, plain)
     ]
     np.testing.assert_array_equal(*following)
     np.testing.assert_array_equal(*(group_values(RECIPE, learner, states) for states in following))
+
+
+def test_the_cap_on_frames_is_a_time_limit() -> None:
+    """Of a real game with a cap of 400 frames in place of 108,000: values behind it count, and the image behind it is kept."""
+    pytest.importorskip("ale_py")
+    pytest.importorskip("cv2")
+    from gemrl.environments import make
+
+    usual = make("ALE/Pong-v5")
+    assert usual.spec is not None
+    assert usual.spec.kwargs["max_num_frames_per_episode"] == 108_000
+    env = make("ALE/Pong-v5", max_num_frames_per_episode=400)
+    task, rng, transitions = Task(env, 0), np.random.default_rng(0), []
+    layout, observation = task.spaces.layout, task.reset()
+    for _ in range(230):
+        taken = task.step(observation, layout.random_actions(1, rng))
+        transitions.append(taken.transition)
+        observation = taken.observation
+    ends = [number for number, step in enumerate(transitions) if step.truncated[0]]
+    assert len(ends) == 2
+    assert 90 <= ends[0] < 100  # no-ops at the start count too
+    assert not any(step.terminated[0] for step in transitions)
+    kept = remembered(layout, transitions, 300).lane()
+    np.testing.assert_array_equal(np.flatnonzero(kept["last"]), ends)
+    np.testing.assert_array_equal(kept["discount"], np.float32(0.99))
+    compare_with_whole_stacks(layout, transitions, 150)
 
 
 def test_rows_are_forgotten_with_their_images(monkeypatch: pytest.MonkeyPatch) -> None:

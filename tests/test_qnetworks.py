@@ -9,7 +9,7 @@ import pytest
 
 from gemrl.qnetworks import NATURE, SMALL, Convolution, Filters, QNetworks, as_input, filters_for
 from gemrl.recipes import RECIPES
-from gemrl.recipes.discrete import ATARI as PRESET
+from gemrl.recipes.discrete import IMAGES as PRESET
 from gemrl.spaces import Layout
 
 torch = pytest.importorskip("torch")
@@ -47,7 +47,7 @@ def test_networks_follow_the_observations() -> None:
     assert (filters_for(ATARI), filters_for(MINATAR), filters_for(VECTOR)) == (NATURE, SMALL, ())
     assert filters_for(Layout((3, 96, 96), 1, 5, "uint8")) == NATURE
     rng = np.random.default_rng(0)
-    for layout in (ATARI, MINATAR, VECTOR, Layout((1,), 1, 4, "int32", states=7)):
+    for layout in (ATARI, MINATAR, VECTOR, Layout((1,), 1, 4, "int32", states=7), Layout((40, 40, 3), 1, 2)):
         networks = QNetworks.init(rng, 3, layout, (16,), dueling=False)
         seen = rng.integers(0, 2, (2, *layout.observation)).astype(layout.dtype)
         assert networks(seen).shape == (3, 2, layout.choices)

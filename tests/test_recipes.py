@@ -16,8 +16,7 @@ from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
 from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, TabularRecipe, difference, recipe, suited
 from gemrl.recipes.continuous import preset_depth
-from gemrl.recipes.discrete import ATARI as ATARI_PRESET
-from gemrl.recipes.discrete import DiscreteRecipe
+from gemrl.recipes.discrete import IMAGES, DiscreteRecipe
 from gemrl.spaces import Layout
 from gemrl.targets import Fresh, Planned, SelfImitation, Tightening
 
@@ -237,16 +236,16 @@ def test_discrete_agents_are_what_the_decisions_say() -> None:
         assert len(difference(gem, RECIPES[f"gem-discrete-{name}"])) == 1
 
 
-@pytest.mark.parametrize(("layout", "same"), [(ATARI, "Atari"), (MINATAR, "MinAtar")])
-def test_a_preset_is_equal_for_all_discrete_agents(layout: Layout, same: str) -> None:
+@pytest.mark.parametrize(("layout", "env_id"), [(ATARI, "ALE/Pong-v5"), (ATARI, ""), (MINATAR, "MinAtar/Breakout-v1")])
+def test_a_preset_is_equal_for_all_discrete_agents(layout: Layout, env_id: str) -> None:
     for name, plain in DISCRETE.items():
-        preset = plain.for_environment("", layout)
+        preset = plain.for_environment(env_id, layout)
         changes = difference(plain, preset)
-        assert changes.keys() <= ATARI_PRESET.keys(), (name, same)
+        assert changes.keys() <= {*IMAGES, "evaluation_eps", "reward_bound"}, name
         assert {field: getattr(preset, field) for field in changes} == {
-            field: getattr(DISCRETE["gem-discrete"].for_environment("", layout), field) for field in changes
+            field: getattr(DISCRETE["gem-discrete"].for_environment(env_id, layout), field) for field in changes
         }
-        assert difference(preset, DISCRETE["dqn"].for_environment("", layout)) == difference(plain, DISCRETE["dqn"])
+        assert difference(preset, DISCRETE["dqn"].for_environment(env_id, layout)) == difference(plain, DISCRETE["dqn"])
 
 
 def test_the_preset_of_atari() -> None:
@@ -256,6 +255,9 @@ def test_the_preset_of_atari() -> None:
     assert (preset.learning_starts, preset.exploration_steps, preset.exploration_final_eps) == (20_000, 62_500, 0.01)
     assert (preset.evaluation_eps, preset.reward_bound, preset.gamma) == (0.001, 1.0, 0.99)
     assert RECIPES["gem-discrete"].settable()["depth"] == 1000
+    assert DISCRETE["dqn"].for_environment("pkg:PongNoFrameskip-v4", ATARI) == preset
+    own = DISCRETE["dqn"].for_environment("Warehouse-v0", ATARI)  # whose rewards mean what they say
+    assert difference(own, preset) == {"evaluation_eps": (0.0, 0.001), "reward_bound": (1e6, 1.0)}
     assert DISCRETE["dqn"].for_environment("CartPole-v1", Layout((4,), 1, 2)) == DISCRETE["dqn"]
 
 

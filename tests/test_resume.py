@@ -21,8 +21,10 @@ from gemrl import checkpoint
 from gemrl.cli import main
 from gemrl.files import write_sealed
 from gemrl.locking import alone
-from gemrl.runs import read_evaluations
+from gemrl.recipes import RECIPES
+from gemrl.recording import Recorder, read_evaluations
 from gemrl.task import Task
+from gemrl.training import Moment
 from tests.torture import differences, run_killed, run_undisturbed
 
 SETTINGS = ["net_arch=(16, 16)", "learning_starts=100", "buffer_size=300"]
@@ -92,6 +94,18 @@ def test_tables_go_on_to_the_same_bytes(tmp_path: Path, algo: str, words: list[s
     assert description["env_args"] == {"is_slippery": False}
     (tmp_path / "two" / "run.json").write_text(json.dumps(description | {"env_args": {}}))
     assert main(["resume", str(tmp_path / "two"), "--steps", "600"]) == 2
+
+
+def test_a_run_of_old_keeps_its_columns(tmp_path: Path) -> None:
+    """Newer versions may log more: lines of a file must not have more than its head."""
+    recorder = Recorder(tmp_path, RECIPES["dqn"])
+    recorder.start()
+    facts = recorder.facts()
+    recorder.close()
+    recorder.resume(facts, {"evaluations.csv": "step\n", "progress.csv": "time/total_timesteps,train/n_updates,old\n"})
+    recorder(Moment(1000))
+    recorder.close()
+    assert (tmp_path / "progress.csv").read_text() == "time/total_timesteps,train/n_updates,old\n1000,0,\n"
 
 
 def progress_steps(folder: Path) -> list[int]:

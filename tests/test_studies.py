@@ -63,6 +63,7 @@ def test_scaling_down() -> None:
     assert [str(run.place) for run in small.runs] == [f"{algo}/Hopper-v5/{seed}" for seed in (0, 1) for algo in ("gem", "td3")]
     assert (small.steps, small.eval_every) == (50, 10_000)
     assert get("nstep").scaled(algos=("td3-nstep-depth=5",)).entries == (Entry("td3-nstep", ("depth=5",)),)
+    assert get("minatar").scaled(algos=("gem", "dqn")).algos == ("gem-discrete", "dqn")  # where its runs are
     assert get("mujoco").scaled(algos=("gem depth=20",)).entries[0].label == "gem-depth=20"
     assert str(Study("a", "a", ("gem",), ("pkg.mod:Own/Env-v0",)).runs[0].place) == "gem/pkg.mod-Own-Env-v0/0"
 
@@ -166,6 +167,8 @@ def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> No
     ("words", "message"),
     [
         (["theory", "--steps", "5"], "trains nothing, so it has no --steps"),
+        (["theory", "--set", "gamma=0.9"], "trains nothing, so it has no --set"),
+        (["theory", "--results-only"], "trains nothing, so it has no --results-only"),
         (["quick", "--address", "127.0.0.1:1"], "--address is for --executor ray"),
         (["quick", "--gpus-per-run", "0.5"], "--gpus-per-run is for --executor ray"),
         (["quick", "--gpus-per-run", "-1"], "'-1' is not a number of GPUs"),

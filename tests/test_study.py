@@ -19,7 +19,8 @@ import pytest
 from gemrl.cli import main
 from gemrl.errors import RunFolderError
 from gemrl.locking import alone
-from gemrl.runs import describe, read_evaluations
+from gemrl.recording import read_evaluations
+from gemrl.runs import describe
 from gemrl.studies import read_study
 from gemrl.studies.folder import Keep, planned, write_study
 from tests.torture import PROOFS

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import gemrl
-from gemrl.agents.tabular import TabularAgent, TabularLearner, epsilon
+from gemrl.agents.tabular import TabularAgent, TabularLearner
 from gemrl.environments import Transition
 from gemrl.errors import BadValue, ModelFileError, UnsupportedSpace
 from gemrl.files import write_sealed
@@ -219,7 +219,7 @@ def test_every_field_is_alive() -> None:
 
 def test_the_share_of_random_actions() -> None:
     recipe = GEM_TABULAR.but(learning_starts=100, exploration_steps=200, exploration_final_eps=0.2)
-    assert [round(epsilon(recipe, step), 3) for step in (0, 100, 200, 300, 9999)] == [1.0, 1.0, 0.6, 0.2, 0.2]
+    assert [round(recipe.epsilon(step), 3) for step in (0, 100, 200, 300, 9999)] == [1.0, 1.0, 0.6, 0.2, 0.2]
     agent = TabularAgent(GEM_TABULAR.but(exploration_final_eps=0.25, exploration_steps=1), LAYOUT, lanes=4000)
     agent.restore(TabularLearner(np.broadcast_to([0.0, 1.0], (2, 5, 2)), np.zeros((2, 5, 2), np.int64)))
     share = (agent.explore(np.zeros((4000, 1), np.int32), 10) == 0).mean()  # half of the random ones

@@ -112,7 +112,12 @@ KILLED = {
 }
 """Runs that are killed, by environment; sticky actions, so that the game's own chance must go on too."""
 KILLED["MinAtar/Breakout-v1"] += ["--set", "gradient_steps=2", "target_update_interval=400"]
-KILLED["ALE/MsPacman-v5"] += ["train_freq=20", "batch_size=8", "target_update_interval=400"]
+KILLED["ALE/MsPacman-v5"] += [
+    "train_freq=20",
+    "batch_size=8",
+    "target_update_interval=400",
+    "buffer_size=400",
+]  # whose images wrap
 
 COMMON = ["--eval-every", "500", "--eval-episodes", "1", "--threads", "1"]
 COMMON += ["--set", "learning_starts=300", "gradient_steps=20", "net_arch=(64, 64)", "buffer_size=1500"]

@@ -21,7 +21,6 @@ from gemrl.qnetworks import QNetworks
 from gemrl.recipes.discrete import DiscreteRecipe
 from gemrl.refreshing import plan, plan_newest, refreshed
 from gemrl.seeding import stream
-from gemrl.settings import falling
 from gemrl.spaces import Layout
 from gemrl.targets import Planned
 
@@ -180,9 +179,8 @@ def explore(
     recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray, step: int, rng: np.random.Generator
 ) -> np.ndarray:
     """The best actions, or random ones with a chance that falls. [B, *O] -> [B, 1]."""
-    chance = falling(step, recipe.learning_starts, recipe.exploration_steps, 1.0, recipe.exploration_final_eps)
     random = networks.layout.random_actions(len(observation), rng)
-    chosen = rng.random((len(observation), 1)) < chance
+    chosen = rng.random((len(observation), 1)) < recipe.epsilon(step)
     return random if chosen.all() else np.where(chosen, random, act(recipe, networks, observation))
 
 

@@ -17,7 +17,6 @@ from gemrl.errors import BadValue
 from gemrl.memory import Memory
 from gemrl.recipes import TabularRecipe
 from gemrl.seeding import stream
-from gemrl.settings import falling
 from gemrl.snapshot import Snapshot, fit
 from gemrl.spaces import Layout
 from gemrl.tabular import move
@@ -71,7 +70,7 @@ class TabularAgent:
         ties = self._noise.random(values.shape)
         best = np.where(values == values.max(-1, keepdims=True), ties, -1.0).argmax(-1)[:, None]
         random = self._layout.random_actions(len(observation), self._noise)
-        explores = self._noise.random(random.shape) < epsilon(self.recipe, step)
+        explores = self._noise.random(random.shape) < self.recipe.epsilon(step)
         return np.where(explores, random, best).astype(self._layout.action_dtype)
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
@@ -197,8 +196,3 @@ class TabularAgent:
             raise BadValue("array acting names a table that is not there")
         self._acting = np.array(acting)
         self._ring = Memory.restored(saved.part("memory"), *self._memory_shape, host=True)
-
-
-def epsilon(recipe: TabularRecipe, step: int) -> float:
-    """The share of random actions at a step: 1 while warming up, then falling to its final value in a straight line."""
-    return falling(step, recipe.learning_starts, recipe.exploration_steps, 1.0, recipe.exploration_final_eps)

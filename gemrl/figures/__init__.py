@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.env_args import env_title
+from gemrl.env_args import env_title, steps_of
 from gemrl.figures.palette import BLUE, GREY, ORANGE
 
 
@@ -18,7 +18,8 @@ def learning_curve(folder: Path) -> Path | None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    from gemrl.runs import describe, read_evaluations
+    from gemrl.recording import read_evaluations
+    from gemrl.runs import describe
 
     run, data = describe(folder), read_evaluations(folder)
     if not data["step"].size:
@@ -30,17 +31,15 @@ def learning_curve(folder: Path) -> Path | None:
     top.fill_between(step, mean - std, mean + std, color=BLUE, alpha=0.2, linewidth=0)
     top.plot(step, mean, color=BLUE, marker="o", markersize=3)
     top.set_ylabel("return")
-    episodes = run.get("eval_episodes", 10)
+    episodes = f"{run.get('eval_episodes', 10)} {evaluated('episodes', run.get('recipe', {}).get('evaluation_eps', 0.0))}"
     title = f"{run['algo']} on {env_title(run)}, seed {run['seed']}: {mean[-1]:,.1f} at {int(step[-1]):,} steps"
     top.set_title(title, fontsize=11, wrap=True)
-    top.text(
-        0.01, 0.98, f"mean ± std of {episodes} deterministic episodes", transform=top.transAxes, va="top", fontsize=8, color=GREY
-    )
+    top.text(0.01, 0.98, f"mean ± std of {episodes}", transform=top.transAxes, va="top", fontsize=8, color=GREY)
     _shade_warm_up(top, run)
     bottom.axhline(0, color=GREY, linewidth=0.8)
     bottom.plot(step, data["estimation_error"], color=ORANGE, marker="o", markersize=3)
     bottom.set_ylabel("estimation\nerror")
-    bottom.set_xlabel("environment steps")
+    bottom.set_xlabel(steps_of(run["env"]))
     for axes in (top, bottom):
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
@@ -51,6 +50,11 @@ def learning_curve(folder: Path) -> Path | None:
     figure.savefig(target, metadata={"Software": None})
     plt.close(figure)
     return target
+
+
+def evaluated(what: str, chance: float) -> str:
+    """Evaluations, or their episodes, in words: most act by the policy alone, Atari's now and then by chance."""
+    return f"{what} with a share of {chance:g} of random actions" if chance else f"deterministic {what}"
 
 
 def _shade_warm_up(axes: Any, run: dict[str, Any]) -> None:

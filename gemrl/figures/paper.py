@@ -7,10 +7,13 @@ import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from gemrl.cli import DONE
+from gemrl.env_args import STICKY, steps_of
 from gemrl.errors import RunFolderError, unknown
+from gemrl.figures import evaluated
 from gemrl.figures.palette import GREY, Style, styles
 from gemrl.files import write_bytes
 from gemrl.report.collecting import Collection, Run, collect, stacked, task_name
@@ -37,7 +40,8 @@ class Figure:
     rows: tuple[str, ...] = (RETURN,)
     band: float = 1.0
     """Standard deviations of runs on each side of their mean."""
-    steps: str = "environment steps"
+    sticky: bool | None = None
+    """Whether its games have sticky actions, if it matters."""
 
 
 FIGURES = {
@@ -49,11 +53,9 @@ FIGURES = {
         (RETURN, ERROR),
     ),
     "nstep": Figure("GEM beside n-step learning", MUJOCO, ("gem", "td3", "td3-nstep-depth=5", "td3-nstep-depth=1000"), band=0.5),
-    "atari": Figure("Atari games", GAMES, DISCRETE, steps="agent steps (4 frames each)"),
-    "atari-rollout": Figure("Rollout lengths of GEM on Atari games", GAMES, steps="agent steps (4 frames each)"),
-    "atari-sticky": Figure(
-        "Atari games with sticky actions", ("Alien", "Frostbite", "MsPacman"), DISCRETE, steps="agent steps (4 frames each)"
-    ),
+    "atari": Figure("Atari games", GAMES, DISCRETE, sticky=False),
+    "atari-rollout": Figure("Rollout lengths of GEM on Atari games", GAMES, sticky=False),
+    "atari-sticky": Figure("Atari games with sticky actions", ("Alien", "Frostbite", "MsPacman"), DISCRETE, sticky=True),
 }
 """The paper's figures, by the name of the study that runs them."""
 
@@ -69,11 +71,12 @@ class Drawing:
 
 def show_figure(options: argparse.Namespace) -> int:
     """Draws a figure into files and says what is missing in it."""
-    collection = collect(options.runs)
+    folder = options.runs or next((place for place in [Path("studies", options.name)] if place.is_dir()), Path("runs"))
+    collection = collect(folder)
     figure = chosen(options.name, collection)
     with working("drawing"):
         drawing = draw(figure, collection, options.smooth, options.format or FORMATS)
-    folder = options.out or options.runs
+    folder = options.out or folder
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for ending, content in drawing.files.items():
@@ -107,8 +110,11 @@ def draw(figure: Figure, collection: Collection, window: int | None = None, form
     import matplotlib.pyplot as plt
 
     envs = [env for task in figure.tasks for env in collection.envs if task_name(env) == task]
+    if figure.sticky is not None:
+        envs = [env for env in envs if _sticky(collection, env) == figure.sticky]
     if not envs:
-        raise RunFolderError(f"{collection.folder} has no run on {', '.join(figure.tasks)}")
+        which = {None: "", True: " with sticky actions", False: " without sticky actions"}[figure.sticky]
+        raise RunFolderError(f"{collection.folder} has no run on {', '.join(figure.tasks)}{which}")
     found = {method for method in collection.methods if any(collection.of(method, env) for env in envs)}
     methods = [*(method for method in figure.methods if method in found)]
     methods += [method for method in collection.methods if method in found and method not in methods]
@@ -119,6 +125,11 @@ def draw(figure: Figure, collection: Collection, window: int | None = None, form
         files = {ending: _saved(picture, ending) for ending in formats}
         plt.close(picture)
     return Drawing(files, caption, tuple(_missing(figure, collection, envs)))
+
+
+def _sticky(collection: Collection, env: str) -> bool:
+    """Whether actions are sticky there; runs of one environment have the same arguments."""
+    return any(run.description["env_args"].get(STICKY) for run in collection.runs if run.env == env)
 
 
 def usual_window(collection: Collection, envs: Sequence[str]) -> int:
@@ -134,7 +145,9 @@ def captioned(figure: Figure, collection: Collection, methods: Sequence[str], en
     band = {1.0: "one standard deviation", 0.5: "half a standard deviation"}[figure.band]
     smooth = f"moving average over {window} evaluations" if window > 1 else "not smoothed"
     plural = "s" if max(seeds) > 1 else ""
-    words = f"{figure.title}. Mean over {runs} run{plural} of deterministic evaluations, band: {band} of runs, {smooth}."
+    lucky = {run.recipe.get("evaluation_eps", 0.0) for method in methods for env in envs for run in collection.of(method, env)}
+    evaluations = evaluated("evaluations", max(lucky))
+    words = f"{figure.title}. Mean over {runs} run{plural} of {evaluations}, band: {band} of runs, {smooth}."
     if ERROR in figure.rows:
         soft = " The values of sac have entropy in them." if "sac" in methods else ""
         words += f" Estimation error: Q(s, a) minus the discounted return that followed, mean over visited steps.{soft}"
@@ -158,7 +171,7 @@ def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], w
                 group = collection.of(method, env)
                 if group:
                     handles[method] = _curve(panel, group, column, window, figure.band, look[method])
-            _dress(panel, env, column, figure.steps)
+            _dress(panel, env, column)
     order = [method for method in figure.methods if method in handles]
     text = textwrap.fill(caption, int(38 * max(across, 1.6)))
     picture.legend(
@@ -195,13 +208,13 @@ def _curve(panel: Any, group: list[Run], column: str, window: int, band: float, 
     return line
 
 
-def _dress(panel: Any, env: str, column: str, steps: str) -> None:
+def _dress(panel: Any, env: str, column: str) -> None:
     """Titles, axes and grid of a panel."""
     if column == ERROR:
         panel.axhline(0, color=GREY, linewidth=0.8, zorder=0)
     panel.set_title(env)
     panel.set_ylabel(LABELS[column])
-    panel.set_xlabel(steps)
+    panel.set_xlabel(steps_of(env))
     panel.set_xlim(left=0)
     panel.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}")
     panel.yaxis.set_major_formatter(lambda y, _: f"{y:,g}")

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from gemrl.choosing import FirstChoice, FirstNetwork, Greatest, Huber, MeanOfMinima, OnlineChoice
+from gemrl.env_args import is_atari
 from gemrl.errors import BadValue
 from gemrl.planning import Planner, Twin, TwinReleased
-from gemrl.settings import Settings, choice, count_weights, number
+from gemrl.settings import Settings, choice, count_weights, falling, number
 from gemrl.targets import PLANNERS, Fresh, Planned, check_planner
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ class DiscreteRecipe(Settings):
         """All of them, students last."""
         return self.n_pairs * (self.n_critics + self.students)
 
+    def epsilon(self, step: int) -> float:
+        """The share of random actions at a step behind the warm-up."""
+        return falling(step, self.learning_starts, self.exploration_steps, 1.0, self.exploration_final_eps)
+
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn there."""
         return layout.choices > 0
@@ -83,12 +88,13 @@ class DiscreteRecipe(Settings):
         """The recipe with the preset of a class of environments, equal for all agents: Atari's, MinAtar's, or none."""
         if len(layout.observation) < 3:
             return self
-        return self.but(**(ATARI if layout.large_image else MINATAR))
+        chosen = self.but(**(IMAGES if layout.large_image else MINATAR))
+        return chosen.but(**ATARI) if is_atari(env_id) else chosen
 
 
 LARGEST_VECTOR = 512
 
-ATARI: dict[str, Any] = {
+IMAGES: dict[str, Any] = {
     "learning_rate": 6.25e-5,
     "adam_epsilon": 1.5e-4,
     "train_freq": 4,
@@ -98,10 +104,10 @@ ATARI: dict[str, Any] = {
     "target_update_interval": 8_000,
     "exploration_final_eps": 0.01,
     "exploration_steps": 62_500,
-    "evaluation_eps": 0.001,
-    "reward_bound": 1.0,
     "net_arch": (512,),
 }
+ATARI: dict[str, Any] = {"evaluation_eps": 0.001, "reward_bound": 1.0}
+"""What Atari has beside the preset of large images: its scores differ by orders of magnitude, yours may mean what they say."""
 MINATAR: dict[str, Any] = {
     "learning_rate": 2.5e-4,
     "train_freq": 4,

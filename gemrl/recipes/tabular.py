@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar
 from gemrl import tabular
 from gemrl.errors import BadValue
 from gemrl.planning import Planner, Twin, TwinReleased
-from gemrl.settings import Settings, choice, number
+from gemrl.settings import Settings, choice, falling, number
 from gemrl.tabular import Crossed, Own, StepSize, Tabular
 from gemrl.targets import PLANNERS
 
@@ -43,6 +43,10 @@ class TabularRecipe(Settings):
     exploration_steps: int = number(10_000, "steps over which that share falls from 1, behind the warm-up")
     buffer_size: int = number(100_000, "rows of the memory, over all environments")
     replays: int = number(0, "stored episodes that are planned and learnt again whenever one ends", 0)
+
+    def epsilon(self, step: int) -> float:
+        """The share of random actions at a step: 1 while warming up, then falling to its final value in a straight line."""
+        return falling(step, self.learning_starts, self.exploration_steps, 1.0, self.exploration_final_eps)
 
     def __post_init__(self) -> None:
         super().__post_init__()

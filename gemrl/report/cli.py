@@ -22,7 +22,9 @@ def _add_figure(commands: Any) -> None:
         allow_abbrev=False,
     )
     figure.add_argument("name", metavar="NAME", help="the figure: a study's name, or all for every task there is")
-    figure.add_argument("--runs", type=Path, default=Path("runs"), metavar="DIR", help="the folder of runs (default: runs)")
+    figure.add_argument(
+        "--runs", type=Path, metavar="DIR", help="the folder of runs (default: studies/NAME if it is there, else runs)"
+    )
     figure.add_argument("--out", type=Path, metavar="DIR", help="where the files go (default: the folder of runs)")
     figure.add_argument(
         "--smooth", type=_window, metavar="N", help="evaluations averaged, odd (default: 5 if there are 50 or more, else 1)"
@@ -40,7 +42,7 @@ def _add_report(commands: Any) -> None:
         description="Write one HTML file, which opens offline, on all runs below a folder: curves, scores, cost, settings.",
         allow_abbrev=False,
     )
-    _add_page(report, "report.html")
+    _add_page(report, "report.html", needed=False)
     report.add_argument("--table", action="store_true", help="print the scores as a Markdown table instead")
     report.set_defaults(command=_report, csv=[])
 
@@ -72,8 +74,9 @@ def _add_export(commands: Any) -> None:
     export.set_defaults(command=_export)
 
 
-def _add_page(parser: argparse.ArgumentParser, name: str) -> None:
-    parser.add_argument("runs", type=Path, metavar="DIR", help="the folder of runs")
+def _add_page(parser: argparse.ArgumentParser, name: str, *, needed: bool = True) -> None:
+    usual = "" if needed else " (default: runs, or studies where there is no such folder)"
+    parser.add_argument("runs", type=Path, metavar="DIR", nargs=None if needed else "?", help=f"the folder of runs{usual}")
     parser.add_argument("--out", type=Path, metavar="FILE", help=f"the file to write (default: DIR/{name})")
     parser.add_argument("--title", metavar="TEXT", help="the page's title (default: the study's, or the folder's name)")
     parser.add_argument("--no-videos", action="store_true", help="leave films out of the file")
@@ -94,6 +97,7 @@ def _figure(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     from gemrl.report.writing import write_report
 
+    options.runs = options.runs or next((place for place in (Path("runs"), Path("studies")) if place.is_dir()), Path("runs"))
     return write_report(options)
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from gemrl import runs
 from gemrl.env_args import env_args, env_title, unexpected
 from gemrl.errors import DAMAGED, RunFolderError
+from gemrl.recording import read_evaluations
 
 LAST_PART = 0.1
 """A run's score is the mean return of the evaluations in this last part of training, of the last one at least."""
@@ -159,7 +160,7 @@ def _read(folder: Path, root: Path, study: dict[str, Any]) -> Run:
     description = runs.describe(folder)
     description["env_args"] = env_args(description)  # runs of old have none; damaged ones are told here
     try:
-        evaluations = runs.read_evaluations(folder)
+        evaluations = read_evaluations(folder)
     except OSError:
         raise RunFolderError(f"{folder} has no evaluations.csv") from None
     except (*DAMAGED, csv.Error):

@@ -16,6 +16,7 @@ import numpy as np
 
 import gemrl
 from gemrl.cli import DONE
+from gemrl.env_args import steps_of
 from gemrl.errors import BadValue, MissingExtra, RunFolderError
 from gemrl.figures.palette import styles
 from gemrl.files import write_bytes
@@ -95,7 +96,7 @@ def contents(collection: Collection, title: str, *, films: bool, others: Sequenc
     notes: list[str] = []
     envs = []
     for env in collection.envs:
-        known = {"id": env, "step": collection.final_step(env), "scale": scale(collection, env)._asdict()}
+        known = {"id": env, "steps": steps_of(env), "step": collection.final_step(env), "scale": scale(collection, env)._asdict()}
         quantities = {name: summary.curves(collection, env, column) for name, column in COLUMNS.items()}
         envs.append(known | quantities | {"others": [other for other in others if other["beside"] == env]})
     return {
@@ -123,6 +124,7 @@ def _run(run: Run, collection: Collection, budget: list[int] | None, notes: list
         "method": run.method,
         "algo": run.description["algo"],
         "env": run.env,
+        "steps": steps_of(run.env),
         "seed": run.seed,
         "place": run.folder.relative_to(collection.folder).as_posix(),
         "finished": run.finished,

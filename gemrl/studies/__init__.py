@@ -109,7 +109,9 @@ class Study:
         if isinstance(given.get("seeds"), int):
             given["seeds"] = tuple(range(given["seeds"]))
         if "algos" in given:
-            known = {entry.label: entry.text for entry in self.entries}
+            # What people call gem is gem-discrete in studies of discrete actions, whose runs are in folders of that name.
+            known = {entry.algo.replace("gem-discrete", "gem"): entry.text for entry in self.entries if not entry.settings}
+            known |= {entry.label: entry.text for entry in self.entries}
             given["algos"] = tuple(known.get(text, text) for text in given["algos"])
         return dataclasses.replace(self, **given)
 

@@ -99,16 +99,17 @@ def _list_studies() -> int:
     return DONE
 
 
+NOT_OF_TRAINING = ("name", "out", "dry_run", "executor", "command")
+
+
 def _check(options: argparse.Namespace, out: Path) -> int:
     """The theorems, as `gemrl theory` checks them."""
     if options.executor != "local":
         raise BadValue(f"the study {options.name} trains nothing, so it needs no --executor; see `gemrl theory`")
-    names = ("steps", "seeds", "env", "algo", "settings", "eval_every", "eval_episodes", "checkpoint_every", "workers")
-    for name in names:
-        if getattr(options, name) is not None:
-            raise BadValue(
-                f"the study {options.name} trains nothing, so it has no --{name.replace('_', '-')}; see `gemrl theory`"
-            )
+    for name, value in vars(options).items():
+        if name not in NOT_OF_TRAINING and value not in (None, False, 0.0):
+            option = {"settings": "set"}.get(name, name.replace("_", "-"))
+            raise BadValue(f"the study {options.name} trains nothing, so it has no --{option}; see `gemrl theory`")
     from gemrl.cli import DONE
     from gemrl.theory.command import show_theory
 
@@ -134,7 +135,7 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
         with alone(out):
             asked = Keep.RESULTS if options.results_only else Keep.ALL if options.keep_checkpoints else None
             keep = write_study(chosen, plans, out, asked)
-            return _conduct(plans, executor, out, keep)
+            return _conduct(chosen.name, plans, executor, out, keep)
     finally:
         executor.close()
 
@@ -166,7 +167,7 @@ def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: P
         print(f"about {spoken(seconds)} with {workers} at a time, {estimate.source}", flush=True)
 
 
-def _conduct(plans: list[Planned], executor: Executor, out: Path, keep: Keep) -> int:
+def _conduct(name: str, plans: list[Planned], executor: Executor, out: Path, keep: Keep) -> int:
     from gemrl.cli import INTERRUPTED
     from gemrl.studies.conducting import Conductor
     from gemrl.studies.table import Show
@@ -183,10 +184,10 @@ def _conduct(plans: list[Planned], executor: Executor, out: Path, keep: Keep) ->
             conductor.go(interrupts, show)
     finally:
         conductor.kill()
-    return _closing_words(conductor, out, partial(show.console.print, highlight=False, markup=False, soft_wrap=True))
+    return _closing_words(conductor, name, out, partial(show.console.print, highlight=False, markup=False, soft_wrap=True))
 
 
-def _closing_words(conductor: Conductor, out: Path, say: Callable[[str], None]) -> int:
+def _closing_words(conductor: Conductor, name: str, out: Path, say: Callable[[str], None]) -> int:
     from gemrl.cli import DONE, FAILED, INTERRUPTED
     from gemrl.studies.conducting import State
 
@@ -200,4 +201,6 @@ def _closing_words(conductor: Conductor, out: Path, say: Callable[[str], None]) 
         say(f"{done} of {len(conductor.all)} runs are done, {failed} failed; the same words try these again")
         return FAILED
     say(f"all {done} runs are done: {out}")
+    say(f"next: gemrl report {out}")
+    say(f"      gemrl figure {name} --runs {out}")
     return DONE

@@ -9,6 +9,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
+from gemrl.env_args import is_atari
 from gemrl.studies.folder import Planned
 
 TRAINING = {
@@ -28,8 +29,11 @@ TRAINING = {
     "gem-discrete": 12.0,
 }
 """Milliseconds of training per environment step, on one thread of the machine that the results in docs/ come from."""
+ON_IMAGES = {"dqn": 10.0, "ddqn": 11.0, "dueling-dqn": 13.0, "clipped-ddqn": 20.0, "gem-discrete": 43.0}
+ON_BOARDS = {"dqn": 1.0, "ddqn": 1.1, "dueling-dqn": 1.3, "clipped-ddqn": 1.6, "gem-discrete": 4.2}
+"""The same of discrete agents that look at Atari, and at MinAtar: their presets train at other intervals."""
 
-STEPPING = {"Humanoid": 0.5, "Ant": 0.3, "NoFrameskip": 2.0, "ALE/": 1.0}
+STEPPING = {"Humanoid": 0.5, "Ant": 0.3, "NoFrameskip": 1.0, "ALE/": 1.0}
 STEPPED = 0.15
 """Milliseconds to act and step an environment, where none of these is in its name."""
 
@@ -77,8 +81,9 @@ def tabled(plan: Planned, steps: int) -> float:
     """Seconds for so many steps of a run, after the table."""
     facts = plan.facts
     stepping = next((cost for part, cost in STEPPING.items() if part in facts["env"]), STEPPED)
-    names = [name for name in TRAINING if facts["algo"].startswith(name)]
-    training = TRAINING[max(names, key=len)] if names else max(TRAINING.values())
+    table = ON_IMAGES if is_atari(facts["env"]) else ON_BOARDS if "MinAtar/" in facts["env"] else TRAINING
+    names = [name for name in table if facts["algo"].startswith(name)]
+    training = table[max(names, key=len)] if names else max(table.values())
     trained = max(0, steps - facts["recipe"].get("learning_starts", 0))
     evaluated = steps // facts["eval_every"] * facts["eval_episodes"] * EPISODE
     return START + (trained * training + (steps + evaluated) * stepping) / 1000

@@ -70,6 +70,7 @@ class Show:
             return
         self._renewed = monotonic()
         running = [(tracked, glance(tracked.plan.job.folder)) for tracked in self.conductor.in_state(State.RUNNING)]
+        running.sort(key=lambda one: not one[1].step)  # a cluster is given all runs at once, of which it begins only some
         if self.console.is_terminal:
             self._live.update(self._table(self.conductor, running), refresh=True)
         else:

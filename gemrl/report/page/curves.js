@@ -44,7 +44,7 @@ function curveCard(env, quantity) {
     const traces = [...ourTraces(env[quantity]), ...theirs];
     const last = Math.max(...Object.values(env[quantity]).map((curve) => curve.steps.at(-1)));
     const shown = theirs.length ? ranges(traces, last) : { xaxis: { rangemode: "tozero" } };
-    return { traces, layout: layout("environment steps", title, { ...shown, shapes: returns ? [] : [zero] }) };
+    return { traces, layout: layout(env.steps, title, { ...shown, shapes: returns ? [] : [zero] }) };
   };
   return card(env.id, `${runs} a method`, plot(`${title} on ${env.id}`, make));
 }

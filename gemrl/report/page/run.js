@@ -11,7 +11,7 @@ function ownPlot(run, key, title, spread) {
   const edge = (sign) => width && shifted(middle, width, sign);
   return plot(`${title} of this run`, () => ({
     traces: lines(run.method, step, middle, edge(-1), edge(1)).map((trace) => ({ ...trace, visible: true })),
-    layout: layout("environment steps", title, { xaxis: { rangemode: "tozero" } }),
+    layout: layout(run.steps, title, { xaxis: { rangemode: "tozero" } }),
   }));
 }
 

@@ -57,7 +57,7 @@ function scales() {
 function curves() {
   const zoom = touch ? "" : "; drag over a chart to zoom, double-click to go back";
   return [
-    note(`Mean over runs by environment steps. A method's name hides or shows it everywhere${zoom}.`),
+    note(`Mean over runs by steps. A method's name hides or shows it everywhere${zoom}.`),
     controls(),
     cards(...data.envs.map((env) => curveCard(env, "returns"))),
   ];

@@ -1,0 +1,83 @@
+"""What a person sees while training computes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+
+import pytest
+from rich.console import Console
+from rich.progress import Progress
+
+from gemrl import console
+from gemrl.training import Moment
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
+    clock = Clock()
+    monkeypatch.setattr(console, "monotonic", clock)
+    return clock
+
+
+def training(clock: Clock, seconds: list[float]) -> Iterator[Moment]:
+    """Rounds that take so long, the first compiled, the others refreshing the memory."""
+    for number, spent in enumerate(seconds):
+        yield Moment(number, compiling=number == 0, refreshing=True)
+        clock.now += spent
+        yield Moment(number + 1, rounds=1, losses={})
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"), [([30, 5, 9], []), ([1, 5, 25, 26], ["step         2  refreshing the memory took 25 s"])]
+)
+def test_a_long_refresh_is_told_once_where_there_is_no_bar(
+    clock: Clock, seconds: list[float], told: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in console.with_progress(training(clock, seconds), len(seconds), "gem"):
+        pass
+    first, *rest = capsys.readouterr().out.splitlines()
+    assert first == f"first round: {seconds[0]:.1f} s, compiling included"
+    assert [line.split(",")[0] for line in rest] == told
+
+
+def test_the_bar_says_what_it_waits_for_while_it_waits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compiling at once; a refresh when ten seconds have passed."""
+    written, bars = io.StringIO(), []
+
+    class Kept(Progress):
+        def __enter__(self) -> Kept:
+            bars.append(super().__enter__())
+            return self
+
+    monkeypatch.setattr(console, "Console", lambda: Console(file=written, force_terminal=True, width=120, color_system=None))
+    monkeypatch.setattr(console, "Progress", Kept)
+    moments = console.with_progress(training(clock, [1.0, 25.0]), 2, "gem")
+    drawn: list[str] = []
+
+    def draw() -> None:
+        """What the bar's own thread draws while a round computes."""
+        written.truncate(0)
+        bars[0].refresh()
+        drawn.append(written.getvalue())
+
+    next(moments)
+    draw()
+    next(moments), next(moments)
+    clock.now += 9.0
+    draw()
+    clock.now += 2.0
+    draw()
+    next(moments)
+    draw()
+    assert ["compiling" in text for text in drawn] == [True, False, False, False]
+    assert ["refreshing the memory" in text.split("took")[0] for text in drawn] == [False, False, True, False]
