@@ -67,7 +67,8 @@ class AtariState:
             "screens": np.stack(self._screen.obs_buffer),
             "stack": np.stack(self._stack.obs_queue),
         }
-        facts: dict[str, Any] = {"noops": self._game.np_random.bit_generator.state}
+        screen = {"lives": int(self._screen.lives), "game_over": bool(self._screen.game_over)}
+        facts: dict[str, Any] = {"noops": self._game.np_random.bit_generator.state, **screen}
         if self._sticky and self._sticky.last_action is not None:
             facts["last_action"] = int(self._sticky.last_action)
         return Snapshot(facts, arrays)
@@ -84,10 +85,12 @@ class AtariState:
         if self._sticky:
             self._sticky.last_action = saved.facts.get("last_action")
         self._screen.obs_buffer = list(np.array(arrays["screens"]))
-        self._stack.obs_queue = deque(np.array(arrays["stack"]), maxlen=STACK)
+        self._screen.lives = int(saved.facts.get("lives", self._screen.lives))
+        self._screen.game_over = bool(saved.facts.get("game_over", False))
+        self._stack.obs_queue = deque(np.array(arrays["stack"]), maxlen=self._stack.stack_size)
 
 
 def atari_state(env: gym.Env) -> AtariState | None:
-    """The keeper of an Atari game's state, if it is one that `make_atari` made."""
+    """The keeper of an Atari game's state, if it is preprocessed and stacked as `make_atari` does it."""
     made = isinstance(env, FrameStackObservation) and isinstance(env.env, AtariPreprocessing)
     return AtariState(env) if made and hasattr(env.unwrapped, "clone_state") else None  # type: ignore[arg-type]

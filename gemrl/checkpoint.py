@@ -64,7 +64,6 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
         digests = {name: write_bytes(temporary / name, text.encode()) for name, text in texts.items()}
         digests["model.json"] = digest_of(temporary / "model.json")
         write_sealed(temporary / "state.json", {"format": FORMAT, "sha256": digests, "facts": dict(facts)})
-        shutil.rmtree(target, ignore_errors=True)  # it is there only if it was damaged, and an older one was resumed
         os.rename(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
@@ -101,6 +100,20 @@ def newest(run: Path, load: Callable[[Checkpoint], Model], tell: Callable[[str],
     if folders:
         raise RunBroken(f"no checkpoint of {run} can be read; start the run again in another folder")
     return None
+
+
+def set_damaged_aside(run: Path, found: Checkpoint) -> None:
+    """Renames what is newer than the newest that can be read, so that it does not count as one of those that are kept."""
+    for folder in _all(run):
+        if _step(folder) > _step(found.folder):
+            aside = folder.with_name(f"damaged-{folder.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            os.rename(folder, aside)
+
+
+def newest_step(run: Path) -> int:
+    """The step of a run's newest checkpoint; -1 if it has none."""
+    return max(map(_step, _all(run)), default=-1)
 
 
 def clean(run: Path) -> None:

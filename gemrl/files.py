@@ -7,7 +7,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,20 +27,28 @@ TEMPORARY = ".writing-"
 
 
 @contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write that takes the place of `path` once it is complete and on the disk."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f"{TEMPORARY}{path.name}-")
+def replacing(*paths: Path) -> Iterator[list[BinaryIO]]:
+    """Files to write, of one folder, that take the places of `paths` once all of them are complete and on the disk."""
+    temporaries: list[Path] = []
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
+        with ExitStack() as stack:
+            files: list[BinaryIO] = []
+            for path in paths:
+                handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{TEMPORARY}{path.name}-")
+                temporaries.append(Path(name))
+                files.append(stack.enter_context(os.fdopen(handle, "wb")))
+            yield files
+            for file in files:
+                file.flush()
+                os.fsync(file.fileno())
+                os.fchmod(file.fileno(), 0o644)
+        for temporary, path in zip(temporaries, paths, strict=True):
+            os.replace(temporary, path)
     except BaseException:
-        Path(temporary).unlink(missing_ok=True)
+        for temporary in temporaries:
+            temporary.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    sync_folder(paths[0].parent)
 
 
 def sync_folder(folder: Path) -> None:
@@ -54,19 +62,28 @@ def sync_folder(folder: Path) -> None:
 
 def write_bytes(path: Path, data: bytes) -> str:
     """Replaces a file; the SHA-256 of what it holds."""
-    with replacing(path) as file:
+    with replacing(path) as (file,):
         file.write(data)
     return hashlib.sha256(data).hexdigest()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> str:
     """Replaces a JSON file; its SHA-256."""
-    return write_bytes(path, (json.dumps(content, indent=2) + "\n").encode())
+    return write_bytes(path, _json(content))
 
 
 def write_sealed(path: Path, content: Mapping[str, Any]) -> str:
     """Replaces a JSON file that carries its own checksum as `seal`; the SHA-256 of the file."""
-    return write_json(path, {**content, "seal": _seal(content)})
+    return write_bytes(path, sealed(content))
+
+
+def sealed(content: Mapping[str, Any]) -> bytes:
+    """A JSON file that carries its own checksum as `seal`."""
+    return _json({**content, "seal": _seal(content)})
+
+
+def _json(content: Mapping[str, Any]) -> bytes:
+    return (json.dumps(content, indent=2) + "\n").encode()
 
 
 def read_json(path: Path) -> dict[str, Any]:
@@ -115,7 +132,7 @@ def check_digest(path: Path, digest: object) -> None:
         raise ModelFileError(f"{path} is damaged: its checksum does not agree")
 
 
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
+def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> str:
     """Writes a safetensors file piece by piece, however large its arrays are; its SHA-256."""
     order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # so that each one is aligned
     header: dict[str, Any] = {}
@@ -131,10 +148,9 @@ def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> str:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
-    with replacing(path) as file:
-        for piece in (len(text).to_bytes(8, "little"), text, *(p for name in order for p in _pieces(arrays[name]))):
-            digest.update(piece)
-            file.write(piece)
+    for piece in (len(text).to_bytes(8, "little"), text, *(p for name in order for p in _pieces(arrays[name]))):
+        digest.update(piece)
+        file.write(piece)
     return digest.hexdigest()
 
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Iterator
+from contextlib import closing, nullcontext
 from typing import Any, NoReturn, Self
 
-import gymnasium as gym
 import numpy as np
 
 from gemrl import persistence
 from gemrl.agents.kinds import make_agent
+from gemrl.attributes import Attributes
 from gemrl.callbacks import AnyCallback, Logger, Watchers
 from gemrl.device import find_device
 from gemrl.environments import EnvironmentMaker
 from gemrl.errors import BadValue, GemrlError, check_number
-from gemrl.peers import as_vec_env, vec_normalize
 from gemrl.progress import Progress
 from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.seeding import stream
@@ -31,7 +31,7 @@ POLICIES = ("MlpPolicy", "CnnPolicy")
 """What Stable-Baselines3 calls networks for vectors and for images."""
 
 
-class Model:
+class Model(Attributes):
     """An agent with its environment. Subclasses name a recipe; keywords change its fields."""
 
     algo: str = "gem"
@@ -99,48 +99,10 @@ class Model:
         self.logger, self._log = Logger(), log
         self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
         self.spaces: Spaces = env if self._task is None else self._task.spaces
-        self._saved: Snapshot | None = None
+        self._episodes: tuple[str | None, Snapshot] | None = None  # of what kind of task, when the model was saved
         self._predictions = stream(self.seed, "predictions")
         lanes = self._task.lanes if self._task else lanes
         self.agent = make_agent(chosen, self.spaces.layout, lanes=lanes, seed=self.seed, device=self.device)
-
-    @property
-    def observation_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
-        """What an environment shows."""
-        return self.spaces.observation_space
-
-    @property
-    def action_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
-        """What an environment takes."""
-        return self.spaces.action_space
-
-    @property
-    def memory(self) -> Any:
-        """The episodic memory, to look into."""
-        return self.agent.memory
-
-    @property
-    def gamma(self) -> float:
-        """The discount factor."""
-        return self.recipe.gamma
-
-    @property
-    def n_envs(self) -> int:
-        """Environments stepped together."""
-        return self._task.lanes if self._task else 1
-
-    @property
-    def env(self) -> Any:
-        """The environment it trains in."""
-        return self._task.env if self._task else None
-
-    def get_env(self) -> Any:
-        """The environment it trains in; where Stable-Baselines3 is in use, as a VecEnv, which its callbacks ask for."""
-        return as_vec_env(self._task)
-
-    def get_vec_normalize_env(self) -> Any:
-        """The VecNormalize of Stable-Baselines3 around its environment, if there is one."""
-        return vec_normalize(self._task)
 
     def set_env(self, env: Any) -> None:
         """Changes the environment for one, or as many, with the same spaces; a loaded model goes on with its episodes there."""
@@ -148,8 +110,8 @@ class Model:
         task.spaces.check_fits(self.spaces)
         if task.lanes != self.agent.lanes:
             raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
-        if self._task is None and self._saved:
-            task.recall(self._saved.part("task"))
+        if self._task is None:
+            self._go_on_in(task)
         self._task = task
 
     def train(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Iterator[Moment]:
@@ -169,7 +131,9 @@ class Model:
 
         None if there was none, or if the environment, given the same seed and actions, answered differently.
         """
-        return self._own_task().replay(self._saved.part("task")) if self._saved else None
+        task = self._own_task()
+        saved = self._episodes_for(task)
+        return task.replay(saved) if saved else None
 
     def _own_task(self) -> AnyTask:
         if self._task is None:
@@ -200,13 +164,19 @@ class Model:
             self.logger = Logger(TensorBoard(numbered(self._log, tb_log_name or self.algo, anew=reset_num_timesteps)))
         watchers = Watchers(self, callback, steps)
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
-        if schedule:
-            schedule.evaluator.spaces.check_fits(self.spaces)
-        moments = self.train(steps, schedule)
-        if progress_bar:
-            from gemrl.console import with_progress
+        with closing(self.logger), closing(schedule.evaluator) if schedule else nullcontext():
+            if schedule:
+                schedule.evaluator.spaces.check_fits(self.spaces)
+            moments = self.train(steps, schedule)
+            if progress_bar:
+                from gemrl.console import with_progress
 
-            moments = with_progress(moments, steps, self.algo)
+                moments = with_progress(moments, steps, self.algo)
+            self._watch(moments, watchers, log_interval)
+        return self
+
+    def _watch(self, moments: Iterator[Moment], watchers: Watchers, log_interval: int | None) -> None:
+        """Trains as long as the watchers let it; Ctrl-C ends it where learner and memory are whole."""
         progress = Progress(self.recipe)
         watchers.start()
         with Interrupts(_interrupt) as interrupts:
@@ -214,13 +184,9 @@ class Model:
                 self.logger.tell(progress, moment, log_interval, self.verbose)
                 if not watchers.go_on(moment):
                     break
-                if interrupts.asked:  # only here, where learner and memory are whole
+                if interrupts.asked:
                     _interrupt()
         watchers.end()
-        self.logger.close()
-        if schedule:
-            schedule.evaluator.close()
-        return self
 
     def predict(
         self,
@@ -233,13 +199,10 @@ class Model:
 
         A deterministic policy (all but sac's) answers the same either way: exploration noise belongs to training alone.
         """
-        shape, given = self.observation_space.shape or (), np.asarray(observation)
-        if given.shape[given.ndim - len(shape) :] != shape or given.ndim - len(shape) not in (0, 1):
-            raise BadValue(f"an observation must have shape {shape} or (n, {', '.join(map(str, shape))}), not {given.shape}")
-        batch = np.stack([self.spaces.seen(one) for one in given.reshape(-1, *shape)])
+        batch, several = self.spaces.batch(observation)
         chosen = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
         action = self.spaces.taken(chosen)
-        return (action if given.ndim > len(shape) else action[0]), state
+        return (action if several else action[0]), state
 
     def save(self, path: str | os.PathLike[str], *, memory: bool = False) -> None:
         """Writes the policy and all that learns to `path`.safetensors and `path`.json.
@@ -255,16 +218,29 @@ class Model:
 
     def snapshot(self) -> Snapshot:
         """All that decides its future beside what learns."""
-        own = {"predictions": self._predictions.bit_generator.state}
-        return Snapshot.of(model=Snapshot(own, {}), task=self._own_task().snapshot(), learning=self.agent.snapshot())
+        task = self._own_task()
+        own = {"predictions": self._predictions.bit_generator.state, "task": type(task).__name__}
+        return Snapshot.of(model=Snapshot(own, {}), task=task.snapshot(), learning=self.agent.snapshot())
 
     def recall(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
-        self._predictions.bit_generator.state = saved.part("model").facts["predictions"]
+        own = saved.part("model").facts
+        self._predictions.bit_generator.state = own["predictions"]
         self.agent.recall(saved.part("learning"))
+        self._episodes = own.get("task"), saved.part("task")  # and no more of it: a memory is large
         if self._task:
-            self._task.recall(saved.part("task"))
-        self._saved = saved
+            self._go_on_in(self._task)
+
+    def _go_on_in(self, task: AnyTask) -> None:
+        """Has a task go on with the episodes that this model was saved with."""
+        saved = self._episodes_for(task)
+        if saved:
+            task.recall(saved)
+
+    def _episodes_for(self, task: AnyTask) -> Snapshot | None:
+        """What it was saved with, if a task of this kind can go on from there; models of old do not say what theirs was."""
+        kind, saved = self._episodes or (None, None)
+        return saved if kind in (None, type(task).__name__) else None
 
 
 def _interrupt() -> NoReturn:

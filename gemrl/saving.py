@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import jax
 import numpy as np
 
 from gemrl.errors import ModelFileError
-from gemrl.files import read_arrays, read_sealed, write_arrays, write_sealed
+from gemrl.files import read_arrays, read_sealed, replacing, sealed, write_arrays
 from gemrl.recipes import AnyRecipe
 from gemrl.snapshot import Snapshot, fitting
 from gemrl.spaces import Layout
@@ -33,13 +34,13 @@ class ModelFiles:
         self.memory = self.stem.with_name(self.stem.name + ".memory.safetensors")
 
     def write(self, learner: Any, header: dict[str, Any], memory: Snapshot | None = None) -> None:
-        """Writes all files; the header last, since it holds the checksums of the others."""
+        """Writes all files, which replace older ones only when all are there; the header last, since it has their checksums."""
         self.stem.parent.mkdir(parents=True, exist_ok=True)
-        digests: dict[str, str | None] = {"learner": write_arrays(self.learner, named_arrays(learner)), "memory": None}
-        if memory:
-            digests["memory"] = write_arrays(self.memory, memory.arrays)
-        facts = memory.facts if memory else {}
-        write_sealed(self.header, {"format": FORMAT, **header, "sha256": digests, "state": facts})
+        arrays = {self.learner: named_arrays(learner)} | ({self.memory: memory.arrays} if memory else {})
+        with replacing(*arrays, self.header) as (*files, last):
+            digests = [write_arrays(file, named) for file, named in zip(files, arrays.values(), strict=True)]
+            named = dict(zip_longest(("learner", "memory"), digests))
+            last.write(sealed({"format": FORMAT, **header, "sha256": named, "state": memory.facts if memory else {}}))
 
     def read_header(self) -> dict[str, Any]:
         """The JSON."""

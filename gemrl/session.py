@@ -107,6 +107,8 @@ class _Session:
         with self._console.status("starting JAX") if self._console.is_terminal else nullcontext():
             found = checkpoint.newest(folder, self._load, self._say)
             model = found[1] if found else self._new_model()
+        if found:
+            checkpoint.set_damaged_aside(folder, found[0])
         self._say(self._first_line(model.recipe))
         insisted = partial(end_now, f"stopped at once; {folder} keeps its last checkpoint", INTERRUPTED)
         with self._told_of_disk(), Interrupts(insisted) as interrupts:
@@ -200,8 +202,6 @@ class _Session:
         try:
             yield
         except OSError as error:
-            if isinstance(error, GemrlError):
-                raise
             raise RunBroken(f"cannot write to {self._folder}: {error.strerror or error}; its last checkpoint is kept") from None
 
 

@@ -101,6 +101,13 @@ class Spaces:
             observation = np.asarray(observation) - self.observation_space.start
         return np.array(observation, dtype=self.layout.dtype).reshape(self.layout.observation)
 
+    def batch(self, observation: Any) -> tuple[np.ndarray, bool]:
+        """One observation, or several, as agents see them [B, *O]; and whether there were several."""
+        shape, given = self.observation_space.shape or (), np.asarray(observation)
+        if given.shape[given.ndim - len(shape) :] != shape or given.ndim - len(shape) not in (0, 1):
+            raise BadValue(f"an observation must have shape {shape} or (n, {', '.join(map(str, shape))}), not {given.shape}")
+        return np.stack([self.seen(one) for one in given.reshape(-1, *shape)]), given.ndim > len(shape)
+
     def taken(self, action: np.ndarray) -> Any:
         """An agent's actions [*B, A] as the environment's own [*B, *shape]."""
         space = self.action_space

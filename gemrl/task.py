@@ -28,8 +28,8 @@ class Task:
         self.spaces = Spaces.of(env)
         self.episodes = 0
         self._steps = 0
-        self._total = 0.0
-        self._actions: list[np.ndarray] = []  # of the running episode
+        self._total, self._length = 0.0, 0  # of the running episode
+        self._actions = bytearray()  # of the running episode, which may never end
         self._before = _statistics(env)  # of wrappers, when the running episode began
         layout = self.spaces.layout
         self._observation = np.zeros(layout.observation, layout.dtype)
@@ -37,7 +37,7 @@ class Task:
 
     def reset(self, *, anew: bool = False) -> np.ndarray:
         """Begins a new episode; its first observation [1, *O]. A game that keeps its state is seeded once, or `anew`."""
-        self._total, self._actions, self._before = 0.0, [], _statistics(self.env)
+        self._total, self._length, self._actions, self._before = 0.0, 0, bytearray(), _statistics(self.env)
         seeded = self._game is None or self.episodes == 0 or anew
         seed = derived_seed(self.seed, self._stream, self.episodes) if seeded else None
         self.episodes += 1
@@ -60,17 +60,18 @@ class Task:
             np.ones(1, bool),
         )
         self._total += outcome.reward
-        self._actions.append(action[0])
+        self._length += 1
+        self._actions += np.asarray(action[0], self.spaces.layout.action_dtype).tobytes()
         if not (outcome.terminated or outcome.truncated):
             return Step(transition, after, [], [outcome.info])
-        ended = Episode(self._total, len(self._actions))
+        ended = Episode(self._total, self._length)
         return Step(transition, self.reset(), [ended], [outcome.info])
 
     def snapshot(self) -> Snapshot:
         """Counters, and what it takes to play the running episode again."""
         facts = {"episodes": self.episodes, "steps": self._steps, "total": self._total}
         layout = self.spaces.layout
-        actions = np.array(self._actions, layout.action_dtype).reshape(-1, layout.action)
+        actions = np.frombuffer(bytes(self._actions), layout.action_dtype).reshape(-1, layout.action)
         own = Snapshot(facts, {"actions": actions, "observation": self._observation, **self._before})
         if self._game is None:
             return own
@@ -93,7 +94,7 @@ class Task:
             return None
         if self._game is not None:
             self.recall(saved)
-            self._total, self._actions = float(saved.facts["total"]), list(actions)
+            self._total, self._length, self._actions = float(saved.facts["total"]), len(actions), bytearray(actions.tobytes())
             self._observation = fit("observation", saved.arrays["observation"], layout.observation, layout.dtype)
             return self._observation[None]
         _set_statistics(self.env, saved.arrays)

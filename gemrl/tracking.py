@@ -6,6 +6,7 @@ import glob
 import importlib
 import io
 import secrets
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
@@ -55,6 +56,7 @@ class Tracked:
     def __init__(self, folder: Path, run: Mapping[str, Any], told: int = 0) -> None:
         service, key = run["track"]["to"], run["track"]["id"]
         check_installed(service, service)
+        self._name, self._lost = service, False
         self._service, self._told = importlib.import_module(service), told
         kind = f"{run['algo']} on {env_title(run)}"
         words: dict[str, Any] = {"name": f"{kind}, seed {run['seed']}, {key}", "group": kind, "config": dict(run)}
@@ -69,12 +71,22 @@ class Tracked:
             raise TrackerRefused(f"{service} does not take the run: {error}") from None
 
     def write(self, values: Mapping[str, float], step: int) -> None:
-        if step > self._told:
-            self._run.log(dict(values), step=step)
+        if step > self._told and not self._lost:
+            with self._outliving():
+                self._run.log(dict(values), step=step)
 
     def close(self) -> None:
-        with redirect_stdout(io.StringIO()):
+        with self._outliving(), redirect_stdout(io.StringIO()):
             self._service.finish()
+
+    @contextmanager
+    def _outliving(self) -> Iterator[None]:
+        """A tracker that fails in the middle of a training is told and left behind: CSV files have all the numbers."""
+        try:
+            yield
+        except Exception as error:
+            self._lost = True
+            print(f"gemrl: {self._name} failed, and is told no more: {' '.join(str(error).split())}", file=sys.stderr)
 
 
 def numbered(folder: str | Path, name: str, *, anew: bool) -> Path:

@@ -39,8 +39,11 @@ def check_film(path: Path, place: Named) -> None:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("wb"):
+        new = not path.exists()
+        with path.open("ab"):  # which leaves an older film as it is, until there is a new one
             pass
+        if new:
+            path.unlink()
     except OSError as error:
         raise BadValue(f"cannot write {path}: {error.strerror or error}") from None
 

@@ -40,6 +40,21 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     assert [row["low"] for row in score_rows(both)] == [row["low"] for row in score_rows(alone)]
 
 
+def test_runs_that_cannot_be_compared_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One ended at step 1,000; the other was evaluated at 10,000 first: no step is common to both."""
+    write_run(tmp_path / "td3" / "Pendulum-v1" / "0", "td3", "Pendulum-v1", 0, [-900.0], every=1_000)
+    write_run(tmp_path / "td3" / "Pendulum-v1" / "1", "td3", "Pendulum-v1", 1, [-500.0, -100.0], every=10_000)
+    found = collect(tmp_path)
+    assert [run.seed for run in found.runs] == [0]
+    assert "1 has no evaluation up to step 1,000, the last that all runs on Pendulum-v1 have reached" in found.left_out[0]
+    (row,) = score_rows(found)
+    assert (row["runs"], row["mean"]) == (1, -900.0)
+    others = tmp_path / "others.csv"
+    others.write_text("method,env,step,return\nA,Pendulum-v1,1000,-300\n")
+    assert main(["compare", str(tmp_path), "--csv", str(others)]) == 0
+    assert "left out: " in capsys.readouterr().out
+
+
 def test_the_same_curve_of_another_seed_is_another_run(tmp_path: Path) -> None:
     for seed in range(2):
         write_run(tmp_path / str(seed), "gem", "Hopper-v5", seed, [1.0, 2.0])

@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
 
 from gemrl.env_args import usual_evaluations, with_sticky
 from gemrl.environments import make
@@ -229,6 +230,27 @@ def test_a_sticky_game_goes_on_exactly(sticky_game: Task) -> None:
         assert other.replay(saved) is not None
         actions = rng.integers(2, 4, 3)
         assert some_steps(other, actions) == some_steps(sticky_game, actions)
+
+
+def test_a_stack_of_ones_own_goes_on_too() -> None:
+    ale_py = pytest.importorskip("ale_py")
+    gym.register_envs(ale_py)
+
+    def made() -> Task:
+        game = gym.make("ALE/Breakout-v5", frameskip=1, repeat_action_probability=0.0)
+        return Task(FrameStackObservation(AtariPreprocessing(game, terminal_on_life_loss=True), 3), 0)
+
+    task, other = made(), made()
+    task.reset()
+    for _ in range(5):
+        task.step(np.zeros((1, 1)), np.ones((1, 1), np.int32))
+    other.reset()
+    assert other.replay(task.snapshot()) is not None
+    for _ in range(150):  # beyond the loss of a life
+        ours, theirs = (one.step(np.zeros((1, 1)), np.ones((1, 1), np.int32)) for one in (task, other))
+        np.testing.assert_array_equal(ours.observation, theirs.observation)
+        assert ours.ended == theirs.ended
+    assert task.episodes > 1
 
 
 def test_the_episodes_after_a_snapshot_are_the_same_without_replay(sticky_game: Task) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import gymnasium as gym
 import numpy as np
@@ -13,7 +14,7 @@ from safetensors.numpy import load_file
 
 import gemrl
 from gemrl.errors import BadValue, ModelFileError
-from gemrl.files import digest_of, read_arrays, write_arrays
+from gemrl.files import TEMPORARY, digest_of, read_arrays, replacing, write_arrays
 from gemrl.models import GEM, SAC
 from gemrl.saving import named_arrays
 from tests.conftest import SMALL
@@ -90,7 +91,8 @@ def test_arrays_are_plain_safetensors(tmp_path: Path) -> None:
         "count": np.array(3, np.int32),
         "none": np.zeros((0, 2), np.float64),
     }
-    digest = write_arrays(tmp_path / "file.safetensors", arrays)
+    with replacing(tmp_path / "file.safetensors") as (file,):
+        digest = write_arrays(file, arrays)
     for found in (load_file(tmp_path / "file.safetensors"), read_arrays(tmp_path / "file.safetensors", digest)):
         assert found.keys() == arrays.keys()
         for name, array in arrays.items():
@@ -100,14 +102,37 @@ def test_arrays_are_plain_safetensors(tmp_path: Path) -> None:
         read_arrays(tmp_path / "file.safetensors", digest[::-1])
 
 
+def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full while the memory is written: networks and header of before are still there, and fit each other."""
+    model = GEM("Pendulum-v1", seed=0, **SMALL)
+    model.save(tmp_path / "model")
+    before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
+    model.learn(300)
+    real = write_arrays
+
+    def full(file: Any, arrays: Any) -> str:
+        if any(name.startswith("learning.memory") for name in arrays):
+            raise OSError("No space left on device")
+        return real(file, arrays)
+
+    monkeypatch.setattr("gemrl.saving.write_arrays", full)
+    with pytest.raises(OSError, match="No space left"):
+        model.save(tmp_path / "model", memory=True)
+    assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before
+    monkeypatch.undo()
+    model.save(tmp_path / "model", memory=True)
+    assert GEM.load(tmp_path / "model").num_timesteps == 300
+    assert not list(tmp_path.glob(f"{TEMPORARY}*"))
+
+
 LARGE = """
 import resource, sys
-from pathlib import Path
 import numpy as np
 from gemrl.files import write_arrays
 arrays = {"frames": np.ones((1, 300, 1 << 20), np.uint8), "values": np.ones((2, 1, 1 << 20), np.float32)}
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-write_arrays(Path(sys.argv[1]), arrays)
+with open(sys.argv[1], "wb") as file:
+    write_arrays(file, arrays)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
@@ -123,7 +148,8 @@ def test_hundreds_of_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.Mon
     """Each is refused by name or loads to the same bits; none runs code, hangs or takes gigabytes."""
     monkeypatch.chdir(tmp_path)
     assert train(tmp_path / "run", 300) == 0
-    fuzzer = Fuzzer(max((tmp_path / "run" / "checkpoints").iterdir()), tmp_path, seed=0)
+    original = max((tmp_path / "run" / "checkpoints").iterdir())
+    fuzzer = Fuzzer(original, tmp_path, seed=0)
     before = peak_memory()
     for _ in range(360):
         fuzzer.honest()
@@ -131,4 +157,4 @@ def test_hundreds_of_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(40):
         fuzzer.hostile()
     assert peak_memory() - before < 1 << 30
-    assert digest_of(tmp_path / "copy" / "model.json")  # the last copy was put right again
+    assert digest_of(tmp_path / "copy" / "model.json") == digest_of(original / "model.json")  # the last copy was put right again

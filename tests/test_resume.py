@@ -256,6 +256,8 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert f"checkpoints/000000400/{name}" in shown
     assert "trying the checkpoint before it" in shown
     assert "resumed at step 300" in shown
+    kept = sorted(folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir())
+    assert kept == ["000000300", "000000500", "damaged-000000400"]  # two that are whole
     assert differences(whole, tmp_path / "run") == []
 
 
@@ -400,7 +402,7 @@ def after(task: Task, observation: np.ndarray) -> str:
 def test_episodes_are_played_again_in_a_new_process(tmp_path: Path) -> None:
     """All six MuJoCo tasks of the paper: the same observations and rewards to the last bit, from the middle of an episode."""
     from gemrl.environments import make
-    from gemrl.files import write_arrays, write_json
+    from gemrl.files import replacing, write_arrays, write_json
 
     expected = []
     for name in TASKS:
@@ -412,7 +414,8 @@ def test_episodes_are_played_again_in_a_new_process(tmp_path: Path) -> None:
             ).observation
         saved = task.snapshot()
         write_json(tmp_path / f"{name}.json", saved.facts)
-        write_arrays(tmp_path / f"{name}.safetensors", saved.arrays)
+        with replacing(tmp_path / f"{name}.safetensors") as (file,):
+            write_arrays(file, saved.arrays)
         expected.append(after(task, observation))
     shown = subprocess.run([sys.executable, "-c", ELSEWHERE, str(tmp_path)], capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr

@@ -120,6 +120,20 @@ def test_errors_are_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
     assert not list(tmp_path.iterdir())  # nothing was begun
 
 
+def test_a_run_outlives_its_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    trackio = pytest.importorskip("trackio")
+
+    class Cut:
+        def log(self, values: Any, step: int) -> None:
+            raise ConnectionError("the line is cut")
+
+    monkeypatch.setattr(trackio, "init", lambda **_: Cut())
+    monkeypatch.setattr(trackio, "finish", lambda: None)
+    assert train(tmp_path / "run", "--track") == 0
+    assert capsys.readouterr().err == "gemrl: trackio failed, and is told no more: the line is cut\n"
+    assert len(lines(tmp_path / "run")) == 2
+
+
 def test_a_service_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     wandb = pytest.importorskip("wandb")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -88,6 +89,19 @@ def test_agents_learn_from_several_environments(name: str) -> None:
     starts = {tuple(model.memory.lane(lane)["observation"][0]) for lane in range(3)}
     assert len(starts) == 3
     assert np.isfinite(model.predict(np.zeros(3))[0]).all()
+
+
+@pytest.mark.parametrize(("before", "after"), [("same step", "list"), ("list", "next step")])
+def test_a_memory_can_go_on_with_another_kind_of_environments(tmp_path: Path, before: str, after: str) -> None:
+    """Their running episodes cannot: new ones begin."""
+    model = GEM.from_recipe(GEM(Counter(0, 3, False), **SMALL).recipe, KINDS[before](), seed=0)
+    model.learn(120)
+    model.save(tmp_path / "model", memory=True)
+    for again in (GEM.load(tmp_path / "model", KINDS[after]()), GEM.load(tmp_path / "model")):
+        again.set_env(KINDS[after]())
+        assert again.replay() is None
+        again.learn(30, reset_num_timesteps=False)
+        assert len(again.memory) == again.num_timesteps >= 150
 
 
 def test_one_of_several_is_as_one() -> None:

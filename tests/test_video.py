@@ -34,6 +34,19 @@ def test_a_film_of_no_known_kind_is_refused() -> None:
         check_film(Path("film.avi"), Named("InvertedPendulum-v5"))
 
 
+@needs_egl
+def test_a_film_stays_until_there_is_another(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("imageio_ffmpeg")
+    assert train(tmp_path / "run", env="InvertedPendulum-v5") == 0
+    (tmp_path / "run" / "model.json").unlink()
+    (tmp_path / "best.mp4").write_bytes(b"a film")
+    for name in ("best.mp4", "new.mp4"):
+        assert main(["evaluate", str(tmp_path / "run"), "--video", str(tmp_path / name)]) == 2
+        assert "holds no trained model" in capsys.readouterr().err
+    assert (tmp_path / "best.mp4").read_bytes() == b"a film"
+    assert not (tmp_path / "new.mp4").exists()
+
+
 def test_a_window_without_a_screen_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -96,7 +96,7 @@ def _writing(folder: Path) -> bool:
 
 def differences(one: Path, other: Path) -> list[str]:
     """The names of files in which two finished runs differ."""
-    checkpoints = [max((folder / "checkpoints").iterdir()) for folder in (one, other)]
+    checkpoints = [max((folder / "checkpoints").glob("[0-9]*")) for folder in (one, other)]
     differ = [name for name in PROOFS if (one / name).read_bytes() != (other / name).read_bytes()]
     names = ("model.safetensors", "model.memory.safetensors", "evaluations.csv")
     differ += [f"checkpoint {n}" for n in names if len({(folder / n).read_bytes() for folder in checkpoints}) > 1]

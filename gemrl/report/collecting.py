@@ -153,7 +153,16 @@ def collect(folder: Path) -> Collection:
     if not found:
         because = f" that can be read: {left_out[0]}" if left_out else "; `gemrl train` makes them"
         raise RunFolderError(f"{folder} holds no run{because}")
-    return Collection(folder, tuple(_told_apart(_by_arguments(found))), tuple(left_out), study)
+    return _comparable(Collection(folder, tuple(_told_apart(_by_arguments(found))), tuple(left_out), study))
+
+
+def _comparable(collection: Collection) -> Collection:
+    """Without runs that were not yet evaluated at the last step that all runs on their environment have reached."""
+    late = [run for run in collection.runs if run.evaluations["step"][0] > collection.final_step(run.env)]
+    words = "{} has no evaluation up to step {:,}, the last that all runs on {} have reached"
+    reasons = (words.format(run.folder, collection.final_step(run.env), run.env) for run in late)
+    rest = tuple(run for run in collection.runs if run not in late)
+    return replace(collection, runs=rest, left_out=(*collection.left_out, *reasons)) if late else collection
 
 
 def _read(folder: Path, root: Path, study: dict[str, Any]) -> Run:

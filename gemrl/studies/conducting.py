@@ -52,8 +52,7 @@ class Tracked:
     @property
     def newest(self) -> int:
         """The step of its newest checkpoint."""
-        names = [folder.name for folder in checkpoint.place(self.plan.job.folder).glob("[0-9]*") if folder.name.isdecimal()]
-        return max(map(int, names), default=-1)
+        return checkpoint.newest_step(self.plan.job.folder)
 
     @property
     def elsewhere(self) -> bool:
