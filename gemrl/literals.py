@@ -47,9 +47,9 @@ def _build(node: ast.expr, kinds: Mapping[str, type]) -> Any:
     return kinds[call.func.id](*positional, **{str(word.arg): _build(word.value, kinds) for word in call.keywords})
 
 
-def split_setting(text: str, option: str = "--set") -> tuple[str, str]:
+def split_setting(text: str) -> tuple[str, str]:
     """field=value as (field, value)."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip():
-        raise BadValue(f"{option} takes field=value, not {text!r} (the environment comes before {option})")
+        raise BadValue(f"--set takes field=value, not {text!r} (the environment comes before --set)")
     return name.strip(), value

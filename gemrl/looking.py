@@ -5,16 +5,17 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from gemrl.env_args import env_title
 from gemrl.errors import BadValue, RunFolderError, unknown
 from gemrl.figures.memory import PANELS, check_panels, draw
 from gemrl.figures.memory_panels import View, newest_whole
 from gemrl.planning import Planner
-from gemrl.recipes import AnyRecipe, recipe
+from gemrl.recipes import AnyRecipe, TabularRecipe
 from gemrl.recollection import Numbers, Recollection, recollect
+from gemrl.tables import working
 from gemrl.targets import Planned
 
 if TYPE_CHECKING:
@@ -48,7 +49,6 @@ def add_options(parser: argparse.ArgumentParser, count: Callable[[str], int]) ->
 
 def show_memory(options: argparse.Namespace) -> int:
     """Loads a run's memory, prints its numbers and draws it."""
-    from rich.console import Console
 
     from gemrl import runs
     from gemrl.cli import DONE
@@ -56,19 +56,18 @@ def show_memory(options: argparse.Namespace) -> int:
 
     folder: Path = options.run
     run = runs.describe(folder)
-    planner = planner_of(run["algo"], _recipe(run))
+    planner = planner_of(run["algo"], runs.recipe_of(run))
     target: Path = options.out or folder / "memory.png"
     kind = target.suffix.lstrip(".").lower()
     if kind not in KINDS:
         raise unknown("kind of picture", target.suffix or target.name, KINDS, f"; known: {', '.join(KINDS)}")
     check_panels(options.only)
-    console = Console()
-    with console.status("reading the memory") if console.is_terminal else nullcontext():
+    with working("reading the memory"):
         model = load(folder)
         memory = recollect(model.memory, planner)
-    title = f"{run['algo']} on {run['env']}, seed {run['seed']}, step {model.num_timesteps:,}: {planner}"
+    title = f"{run['algo']} on {env_title(run)}, seed {run['seed']}, step {model.num_timesteps:,}: {planner}"
     view = View(title, memory, options.episode or newest_whole(memory), options.step)
-    with console.status("drawing") if console.is_terminal else nullcontext():
+    with working("drawing"):
         picture = draw(view, options.only or PANELS, kind)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -80,18 +79,12 @@ def show_memory(options: argparse.Namespace) -> int:
     return DONE
 
 
-def _recipe(run: dict[str, Any]) -> AnyRecipe:
-    """The recipe that a run's description holds."""
-    fields = run.get("recipe")
-    if not isinstance(fields, dict):
-        raise RunFolderError(f"the run.json of this {run['algo']} run holds no recipe")
-    return type(recipe(run["algo"])).from_dict(fields)
-
-
 def planner_of(algo: str, chosen: AnyRecipe) -> Planner:
     """What plans the returns in the memory of a recipe; raises if nothing does."""
     targets = vars(chosen).get("targets")
     if not isinstance(targets, Planned):
+        if isinstance(chosen, TabularRecipe):
+            raise BadValue(f"{algo} keeps its values in tables, which gemrl memory does not draw: model.agent.learner.q has them")
         raise BadValue(f"{algo} plans no returns in its memory, so there is nothing to show; gem and its relatives do")
     return targets.planner
 

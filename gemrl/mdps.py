@@ -186,10 +186,10 @@ def random_stochastic(
     return MDP(weight / weight.sum(-1, keepdims=True), reward, terminal, _evenly(terminal), gamma)
 
 
-def near_deterministic(rng: np.random.Generator, target: Array, states: int = 5, actions: int = 3, gamma: float = 0.8) -> MDP:
+def near_deterministic(rng: np.random.Generator, target: Array, states: int = 5, actions: int = 3) -> MDP:
     """Random MDPs, one for each mu of `target` [M]: luck changes what comes after a step by just so much."""
     count = len(target)
-    plain = random_deterministic(rng, count, states, actions, gamma)
+    plain = random_deterministic(rng, count, states, actions)
     chance, prize = rng.uniform(0.02, 0.3, (count, states, actions)), rng.uniform(0, 1, (count, states, actions))
     low, high = np.zeros(count), np.ones(count)
     while (short := mu(_with_luck(plain, chance, prize, high)) < target).any():

@@ -65,7 +65,7 @@ class Memory(eqx.Module):
     @staticmethod
     def empty(lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
         """A memory of `capacity` rows per lane: on the device, or on the host, of numpy arrays to be written to in place."""
-        _check_room(lanes * capacity * row_bytes(layout, pairs))
+        check_room(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
         memory = _empty(lanes, capacity, layout, pairs)
         return memory if host else jax.tree.map(jnp.array, memory)
 
@@ -91,7 +91,7 @@ class Memory(eqx.Module):
     @staticmethod
     def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
         """The memory of this shape whose snapshot was taken."""
-        _check_room(lanes * capacity * row_bytes(layout, pairs))
+        check_room(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
         filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
         if not isinstance(filled, int) or not 0 <= filled <= capacity:
             raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
@@ -178,11 +178,6 @@ def row_bytes(layout: Layout, pairs: int) -> int:
     kept = stored(layout)
     image = layout.size // layout.frames if layout.frames > 1 else 0
     return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + 2 * pairs) + 1
-
-
-def _check_room(needed: int) -> None:
-    """Raises if the machine could never hold so much."""
-    check_room(needed, "buffer_size")
 
 
 def insert(memory: Memory, new: Rows, count: Array) -> Memory:

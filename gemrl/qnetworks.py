@@ -34,7 +34,7 @@ SMALL = (Filters(16, 3, 1),)
 
 def filters_for(layout: Layout) -> tuple[Filters, ...]:
     """The convolutions for observations of that layout; none for vectors."""
-    if len(layout.observation) < 3:
+    if not layout.is_image:
         return ()
     return NATURE if layout.large_image else SMALL
 
@@ -44,7 +44,7 @@ def as_input(layout: Layout, observation: Array) -> Array:
     xp = observation.__array_namespace__()
     if layout.states:
         return (observation == xp.arange(layout.states)).astype(np.float32)
-    if len(layout.observation) == 3 and layout.image != layout.observation:
+    if layout.is_image and layout.image != layout.observation:
         observation = observation.transpose(0, 2, 3, 1)
     return observation
 

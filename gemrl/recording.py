@@ -20,6 +20,9 @@ EVALUATION_COLUMNS = ("step", "return_mean", "return_std", "length_mean", "estim
 LOGS = ("evaluations.csv", "progress.csv")
 """The files a Recorder writes."""
 
+EVERY = 1000
+"""Steps between two lines of progress.csv."""
+
 
 def read_evaluations(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
     """The columns of evaluations.csv."""
@@ -31,8 +34,8 @@ def read_evaluations(folder: str | os.PathLike[str]) -> dict[str, np.ndarray]:
 class Recorder:
     """Writes evaluations.csv and progress.csv while a run goes on."""
 
-    def __init__(self, folder: Path, recipe: AnyRecipe, *, every: int = 1000) -> None:
-        self._progress, self._every, self._next = Progress(recipe), every, every
+    def __init__(self, folder: Path, recipe: AnyRecipe) -> None:
+        self._progress, self._next = Progress(recipe), EVERY
         self._paths = [folder / name for name in LOGS]
         self._files: list[IO[str]] = []
         self._columns: Sequence[str] = PROGRESS_COLUMNS
@@ -78,7 +81,7 @@ class Recorder:
             csv.writer(evaluations, lineterminator="\n").writerow([moment.step, *(repr(number) for number in numbers)])
         elif moment.step < self._next:
             return None
-        self._next = moment.step - moment.step % self._every + self._every
+        self._next = moment.step - moment.step % EVERY + EVERY
         line = self._progress.line(moment.step, moment.evaluation)
         csv.DictWriter(lines, self._columns, restval="", extrasaction="ignore", lineterminator="\n").writerow(line)
         self._flush()

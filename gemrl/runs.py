@@ -6,6 +6,7 @@ import hashlib
 import importlib.metadata
 import json
 import platform
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import gemrl
 from gemrl.errors import ModelFileError, RunFolderError, unknown
 from gemrl.files import check_digest, digest_of, read_sealed, write_json, write_sealed
+from gemrl.recipes import AnyRecipe, recipe
 from gemrl.recording import LOGS
 
 if TYPE_CHECKING:
@@ -115,6 +117,14 @@ def check_resumable(folder: Path, description: dict[str, Any], *, other_versions
     if changed and not other_versions:
         instead = f"`gemrl resume {folder} --other-versions` goes on, but not to the same bits"
         raise RunFolderError(f"{folder} was made with {', '.join(changed)}; {instead}")
+
+
+def recipe_of(description: Mapping[str, Any]) -> AnyRecipe:
+    """The recipe that the description of a run holds."""
+    fields = description.get("recipe")
+    if not isinstance(fields, dict):
+        raise RunFolderError(f"the run.json of this {description['algo']} run holds no recipe")
+    return type(recipe(description["algo"])).from_dict(fields)
 
 
 def extend(folder: Path, steps: int) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,9 +17,10 @@ from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
 from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, usual_evaluations, with_sticky
 from gemrl.errors import GemrlError, RunBroken, RunFolderError
 from gemrl.locking import alone
-from gemrl.recipes import AnyRecipe, recipe, suited
+from gemrl.recipes import AnyRecipe, suited
 from gemrl.recording import Recorder, read_evaluations
 from gemrl.spaces import Spaces
+from gemrl.tables import working
 from gemrl.threads import thread_count
 from gemrl.tracking import check_installed, new_track, trackers, where
 from gemrl.watchdog import Interrupts, end_now, limit_answers
@@ -104,7 +105,7 @@ class _Session:
 
         folder = self._folder
         checkpoint.clean(folder)
-        with self._console.status("starting JAX") if self._console.is_terminal else nullcontext():
+        with working("starting JAX"):
             found = checkpoint.newest(folder, self._load, self._say)
             model = found[1] if found else self._new_model()
         if found:
@@ -134,15 +135,12 @@ class _Session:
         from gemrl.vector import made
 
         run, env = self._run, made(environment_of(self._run), self._run["n_envs"])
-        return MODELS[run["algo"]].from_recipe(self._recipe(), env, seed=run["seed"], device=run["device"])
-
-    def _recipe(self) -> AnyRecipe:
-        return type(recipe(self._run["algo"])).from_dict(self._run["recipe"])
+        return MODELS[run["algo"]].from_recipe(runs.recipe_of(run), env, seed=run["seed"], device=run["device"])
 
     def _load(self, found: Checkpoint) -> Model:
         """The model of a checkpoint, if it is this run's."""
         model = runs.load(found.model, environment_of(self._run), device=self._run["device"])
-        if (model.algo, model.recipe, model.seed) != (self._run["algo"], self._recipe(), self._run["seed"]):
+        if (model.algo, model.recipe, model.seed) != (self._run["algo"], runs.recipe_of(self._run), self._run["seed"]):
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: recipe or seed differ from run.json")
         if found.facts.get("env") != self._run["env"]:
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {found.facts.get('env')}")
@@ -183,7 +181,7 @@ class _Session:
             recorder.start()
             return None
         recorder.resume(found.facts["recorder"], found.texts)
-        with self._console.status("playing the running episode again") if self._console.is_terminal else nullcontext():
+        with working("playing the running episode again"):
             observation = model.replay()
         self._say(f"resumed at step {model.num_timesteps:,}")
         if observation is None:

@@ -39,6 +39,11 @@ class Layout(NamedTuple):
         return int(np.prod(self.observation))
 
     @property
+    def is_image(self) -> bool:
+        """Whether an observation has the axes of an image; all else is a vector."""
+        return len(self.observation) == 3
+
+    @property
     def image(self) -> tuple[int, int, int]:
         """Height, width and channels of an observation with three axes.
 

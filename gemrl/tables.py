@@ -61,7 +61,7 @@ def algorithms_table() -> Table:
             changes = difference(other, recipe)
             if "family" in changes:
                 changes = {"family": changes["family"]}
-            told = "\n".join(f"{field} = {_short(new)}" for field, (_, new) in changes.items())
+            told = "\n".join(f"{field} = {short(new)}" for field, (_, new) in changes.items())
             table.add_row(f"  {name}", summary, parent if told else "", told)
     table.caption = (
         "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer, with discrete actions and tables, and 5 elsewhere"
@@ -95,10 +95,11 @@ def _fields_table(recipes: dict[str, AnyRecipe], inner: dict[str, str]) -> Table
 
 
 def _value(recipe: AnyRecipe, name: str) -> str:
-    return _short(recipe.settable().get(name, ""))
+    return short(recipe.settable().get(name, ""))
 
 
-def _short(value: Any) -> str:
+def short(value: Any) -> str:
+    """A value for people."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 

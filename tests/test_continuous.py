@@ -11,10 +11,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.stats
 
 from gemrl.agents.continuous import Learner, batch_of, gradient_step, init_learner, move_targets, refresh, train_round
-from gemrl.agents.values import bounds, chance, fresh_returns, group_values
-from gemrl.drawing import Place, draw
+from gemrl.agents.values import bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.memory import Memory, Rows, empty_rows, insert
 from gemrl.models import MODELS
@@ -22,6 +22,7 @@ from gemrl.networks import MLP, Critics, Layer, layer_norm
 from gemrl.planning import Single
 from gemrl.recipes import RECIPES, Recipe
 from gemrl.refreshing import plan
+from gemrl.sampling import Place, draw
 from gemrl.spaces import Layout
 from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
 from tests.conftest import SMALL
@@ -162,20 +163,36 @@ def values_of(learner: Learner, recipe: Recipe, states: np.ndarray, actions: np.
 
 @pytest.mark.parametrize("n", [1, 3, 100])
 def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
-    recipe = small("td3", targets=Fresh(n), target_policy_noise=0.0)
+    """With the noise that was drawn for each row on the action that is bootstrapped."""
+    recipe = small("td3", targets=Fresh(n))
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))  # the ring's head stands in the middle
     place = draw(memory, jax.random.key(3), (50,), planned=False)
-    ours = np.asarray(fresh_returns(recipe, learner, memory, chance(recipe, memory, jax.random.key(0), place)))
+    happens = chance(recipe, memory, jax.random.key(0), place)
+    ours = np.asarray(fresh_returns(recipe, learner, memory, happens))
     reward, discount, following = (
         np.asarray(column[0]) for column in (memory.rows.reward, memory.rows.discount, memory.rows.next_observation)
     )
     for index in range(50):
         rows = walked(memory, place, index, n)
-        expected = values_of(learner, recipe, following[rows[-1:]])[0, 0]
+        states = following[rows[-1:]]
+        action = np.clip(host(learner.target_actor)(states) + np.asarray(happens.noise)[index], -1, 1)
+        expected = values_of(learner, recipe, states, action)[0, 0]
         for row in reversed(rows):
             expected = reward[row] + discount[row] * expected
         np.testing.assert_allclose(ours[0, index], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_noise_on_bootstrapped_actions_is_normal_and_clipped() -> None:
+    recipe = small("td3")
+    noise = np.asarray(smoothing_noise(recipe, jax.random.key(0), (200_000,)))
+    bound = recipe.target_noise_clip / recipe.target_policy_noise
+    inside = scipy.stats.truncnorm(-bound, bound)
+    outside = 2 * scipy.stats.norm.sf(bound)
+    variance = recipe.target_policy_noise**2 * ((1 - outside) * inside.var() + outside * bound**2)
+    assert np.abs(noise).max() == np.float32(recipe.target_noise_clip)
+    assert noise.mean() == pytest.approx(0, abs=5 * np.sqrt(variance / 200_000))
+    assert noise.var() == pytest.approx(variance, rel=0.02)
 
 
 def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:

@@ -12,18 +12,19 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.discrete import explore, gradient_step, group_values, init_learner, train_round, update_memory
+from gemrl.agents.discrete import batch_of, explore, gradient_step, group_values, init_learner, train_round, update_memory
 from gemrl.choosing import FirstChoice, Greatest, Huber, OnlineChoice
-from gemrl.drawing import Place, draw
 from gemrl.errors import BadValue, UnsupportedSpace
 from gemrl.memory import Memory, Rows, empty_rows, insert
 from gemrl.models import GEM, MODELS
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
 from gemrl.recipes import RECIPES, DiscreteRecipe
 from gemrl.refreshing import plan, plan_newest
+from gemrl.sampling import Place, draw
 from gemrl.spaces import Layout
-from gemrl.targets import Planned
+from gemrl.targets import Fresh, Planned
 from tests.conftest import SMALL
+from tests.test_continuous import walked
 
 torch = pytest.importorskip("torch")
 
@@ -116,6 +117,24 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
     ours = jax.tree.leaves(learner.networks)
     for mine, theirs in zip(ours, parameters, strict=True):
         np.testing.assert_allclose(mine, theirs.detach(), rtol=1e-3, atol=2e-5)
+
+
+@pytest.mark.parametrize("n", [1, 3, 100])
+def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
+    recipe = small("ddqn", targets=Fresh(n))
+    memory = insert(random_memory(pairs=1), random_rows(40, seed=6), jnp.array([40]))  # the ring's head stands in the middle
+    learner = init_learner(recipe, LAYOUT, seed=3)
+    learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=4).networks)
+    place = draw(memory, jax.random.key(3), (50,), planned=False)
+    ours = batch_of(recipe, learner, memory, place).returns
+    online, target = (np.asarray(q(memory.rows.next_observation[0])[0]) for q in (learner.networks, learner.targets))
+    reward, discount = (np.asarray(column[0]) for column in (memory.rows.reward, memory.rows.discount))
+    for index in range(50):
+        rows = walked(memory, place, index, n)
+        expected = target[rows[-1], online[rows[-1]].argmax()]
+        for row in reversed(rows):
+            expected = reward[row] + discount[row] * expected
+        np.testing.assert_allclose(ours[0, index], expected, rtol=1e-4, atol=1e-5)
 
 
 def test_values_of_next_states_follow_their_definitions() -> None:

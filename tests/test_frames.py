@@ -12,13 +12,13 @@ import pytest
 from gymnasium.wrappers import FrameStackObservation
 
 from gemrl.agents.discrete import batch_of, group_values, init_learner, refresh
-from gemrl.drawing import draw
 from gemrl.errors import ModelFileError
 from gemrl.frames import Frames
 from gemrl.memory import Memory, insert, row_bytes
 from gemrl.planning import Twin
 from gemrl.recipes.discrete import DiscreteRecipe
 from gemrl.refreshing import plan
+from gemrl.sampling import draw
 from gemrl.snapshot import Snapshot
 from gemrl.spaces import Layout, Spaces
 from gemrl.staging import Staging

@@ -12,11 +12,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.drawing import draw, stretch
 from gemrl.environments import Transition
 from gemrl.memory import Memory, Rows, cut, empty_rows, insert, row_bytes
 from gemrl.planning import NStep, Twin
 from gemrl.refreshing import plan
+from gemrl.sampling import draw, stretch
 from gemrl.spaces import Layout
 from gemrl.staging import Staging
 

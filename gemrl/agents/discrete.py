@@ -11,21 +11,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family, on_host
+from gemrl.agents.host import CHUNK, Family, on_host
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.drawing import Place, draw, n_step
 from gemrl.memory import Memory, Rows, insert
 from gemrl.planning import Array
 from gemrl.qnetworks import QNetworks
 from gemrl.recipes.discrete import DiscreteRecipe
 from gemrl.refreshing import plan, plan_newest, refreshed
+from gemrl.sampling import Place, draw, n_step
 from gemrl.seeding import stream
 from gemrl.spaces import Layout
 from gemrl.targets import Planned
-
-REFRESH_CHUNK = {True: 128, False: 1024}
-"""Next states evaluated at once in a refresh, of images or of vectors: small enough that the activations stay in cache."""
 
 
 class Learner(eqx.Module):
@@ -34,7 +31,6 @@ class Learner(eqx.Module):
     networks: QNetworks
     targets: QNetworks
     optimizer: optax.OptState
-    updates: Array
     key: Array
 
 
@@ -42,7 +38,7 @@ def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimiser at step 0."""
     rng = stream(seed, "networks")
     networks = QNetworks.init(rng, recipe.n_networks, layout, recipe.net_arch, dueling=recipe.dueling)
-    learner = Learner(networks, networks, adam_start(networks), np.zeros((), np.int32), jax.random.key(seed))
+    learner = Learner(networks, networks, adam_start(networks), jax.random.key(seed))
     return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
 
 
@@ -59,7 +55,7 @@ def group_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -
 def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:
     """The memory with `q_next` of the newest stale[e] rows of each lane evaluated, at most `at_once` at a time."""
     layout = learner.networks.layout
-    chunk = REFRESH_CHUNK[len(layout.observation) == 3]
+    chunk = CHUNK[layout.is_image]
 
     def value_of(lane: Array, kept: Array, _: Array) -> Array:
         return group_values(recipe, learner, memory.observations(lane, kept, layout.frames))
@@ -111,9 +107,8 @@ def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, plac
     batch = batch_of(recipe, learner, memory, place)
     error, gradient = jax.value_and_grad(lambda networks: loss(recipe, networks, batch))(learner.networks)
     change, optimizer = adam(recipe.learning_rate, recipe.adam_epsilon).update(gradient, learner.optimizer)
-    networks = optax.apply_updates(learner.networks, change)
-    changed = networks, optimizer, learner.updates + 1
-    return eqx.tree_at(lambda x: (x.networks, x.optimizer, x.updates), learner, changed), error
+    changed = optax.apply_updates(learner.networks, change), optimizer
+    return eqx.tree_at(lambda x: (x.networks, x.optimizer), learner, changed), error
 
 
 def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:
@@ -160,12 +155,12 @@ _compiled_values = jax.jit(acting_values, static_argnums=0)
 
 def policy_of(learner: Learner) -> QNetworks:
     """The networks on the host, where small ones are fastest; those that look at images stay where they are."""
-    return learner.networks if len(learner.networks.layout.observation) == 3 else on_host(learner.networks)
+    return learner.networks if learner.networks.layout.is_image else on_host(learner.networks)
 
 
 def act(recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray) -> np.ndarray:
     """The best actions. [B, *O] -> [B, 1]."""
-    if len(networks.layout.observation) == 3:
+    if networks.layout.is_image:
         count = len(observation)
         more = (1 << (count - 1).bit_length()) - count  # a program for each power of two, not for each number
         padded = np.concatenate([observation, np.repeat(observation[:1], more, axis=0)])

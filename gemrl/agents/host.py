@@ -142,7 +142,7 @@ class OffPolicyAgent:
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, *O], [B, A] -> [B]."""
-        chunk, count = CHUNK[len(self._layout.observation) == 3], len(observation)
+        chunk, count = CHUNK[self._layout.is_image], len(observation)
         padding = -count % chunk
         observation, action = (np.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))) for x in (observation, action))
         places = [slice(at, at + chunk) for at in range(0, count, chunk)]

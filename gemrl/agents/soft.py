@@ -14,12 +14,12 @@ import optax
 from gemrl.agents.host import Family, mean_value, on_host
 from gemrl.agents.optimizers import adam, adam_start
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.drawing import Place, draw
 from gemrl.memory import Memory, Rows, insert
 from gemrl.networks import MLP, Critics
 from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array
 from gemrl.recipes import SoftRecipe
+from gemrl.sampling import Place, draw
 from gemrl.seeding import stream
 from gemrl.spaces import Layout
 

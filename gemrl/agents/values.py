@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gemrl.drawing import Place, draw, n_step, stretch
 from gemrl.memory import Memory
 from gemrl.normalization import normalized
 from gemrl.planning import Array, Single
 from gemrl.recipes import Recipe
+from gemrl.sampling import Place, draw, n_step, stretch
 from gemrl.targets import Fresh, SelfImitation, Tightening
 
 if TYPE_CHECKING:

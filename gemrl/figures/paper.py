@@ -18,11 +18,9 @@ from gemrl.figures.palette import GREY, Style, styles
 from gemrl.files import write_bytes
 from gemrl.report.collecting import Collection, Run, collect, stacked, task_name
 from gemrl.statistics import smoothed
+from gemrl.studies import STUDIES, Study
 from gemrl.tables import working
 
-MUJOCO = ("HalfCheetah", "Ant", "Swimmer", "Humanoid", "Walker2d", "Hopper")
-GAMES = ("Alien", "Frostbite", "Zaxxon", "BattleZone", "WizardOfWor", "MsPacman")
-DISCRETE = ("gem-discrete", "dqn", "ddqn", "dueling-dqn", "clipped-ddqn")
 RETURN, ERROR = "return_mean", "estimation_error"
 LABELS = {RETURN: "return", ERROR: "estimation error"}
 LINES = {"solid": "-", "dash": "--", "dot": ":", "dashdot": "-."}
@@ -44,18 +42,20 @@ class Figure:
     """Whether its games have sticky actions, if it matters."""
 
 
+def _of(name: str, title: str, **look: Any) -> Figure:
+    """A figure with the tasks and methods of the study of that name."""
+    study = STUDIES[name]
+    assert isinstance(study, Study)
+    return Figure(title, tuple(map(task_name, study.envs)), tuple(entry.label for entry in study.entries), **look)
+
+
 FIGURES = {
-    "mujoco": Figure("Learning curves on MuJoCo tasks", MUJOCO, ("gem", "td3", "sac", "ddpg", "td3-sil")),
-    "ablation": Figure(
-        "Ablations of GEM, and how far values are from returns",
-        ("HalfCheetah", "Ant", "Humanoid"),
-        ("gem", "td3", "td3-sil", "gem-no-tbp", "gem-no-asymmetry", "gem-lambda", "optimality-tightening", "redq"),
-        (RETURN, ERROR),
-    ),
-    "nstep": Figure("GEM beside n-step learning", MUJOCO, ("gem", "td3", "td3-nstep-depth=5", "td3-nstep-depth=1000"), band=0.5),
-    "atari": Figure("Atari games", GAMES, DISCRETE, sticky=False),
-    "atari-rollout": Figure("Rollout lengths of GEM on Atari games", GAMES, sticky=False),
-    "atari-sticky": Figure("Atari games with sticky actions", ("Alien", "Frostbite", "MsPacman"), DISCRETE, sticky=True),
+    "mujoco": _of("mujoco", "Learning curves on MuJoCo tasks"),
+    "ablation": _of("ablation", "Ablations of GEM, and how far values are from returns", rows=(RETURN, ERROR)),
+    "nstep": _of("nstep", "GEM beside n-step learning", band=0.5),
+    "atari": _of("atari", "Atari games", sticky=False),
+    "atari-rollout": _of("atari-rollout", "Rollout lengths of GEM on Atari games", sticky=False),
+    "atari-sticky": _of("atari-sticky", "Atari games with sticky actions", sticky=True),
 }
 """The paper's figures, by the name of the study that runs them."""
 

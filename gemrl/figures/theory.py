@@ -55,11 +55,11 @@ def _panels(plt: Any, rows: int, columns: int, **shared: Any) -> tuple[Any, Any]
     return plt.subplots(rows, columns, figsize=(3.7 * columns, 3.3 * rows), layout="constrained", dpi=130, **shared)
 
 
-def _means(axes: Any, x: Sequence[float], means: list[Mean], name: str, label: str = "") -> None:
+def _means(axes: Any, x: Sequence[float], means: list[Mean], name: str) -> None:
     """A line of means with 95% intervals."""
     colour, marker = STYLE[name]
     values, half = [mean.value for mean in means], [mean.interval()[1] - mean.value for mean in means]
-    axes.errorbar(x, values, half, color=colour, marker=marker, markersize=4, capsize=2, linewidth=1.3, label=label or name)
+    axes.errorbar(x, values, half, color=colour, marker=marker, markersize=4, capsize=2, linewidth=1.3, label=name)
 
 
 def _zero(axes: Any) -> None:

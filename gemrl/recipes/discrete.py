@@ -86,7 +86,7 @@ class DiscreteRecipe(Settings):
 
     def for_environment(self, env_id: str, layout: Layout) -> DiscreteRecipe:
         """The recipe with the preset of a class of environments, equal for all agents: Atari's, MinAtar's, or none."""
-        if len(layout.observation) < 3:
+        if not layout.is_image:
             return self
         chosen = self.but(**(IMAGES if layout.large_image else MINATAR))
         return chosen.but(**ATARI) if is_atari(env_id) else chosen

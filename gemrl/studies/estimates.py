@@ -107,10 +107,6 @@ class Estimate:
             return f"from {len(self._ratios)} run{'s' * (len(self._ratios) > 1)} in this folder and a table of relative costs"
         return "from a table of speeds on another machine, so it may be off by a factor of two or three"
 
-    def whole(self, plan: Planned) -> float:
-        """Seconds of a whole run."""
-        return tabled(plan, plan.facts["steps"]) * self._correction(plan)
-
     def left(self, plan: Planned, seen: Glance) -> float:
         """Seconds until a run that is so far will be done."""
         behind = tabled(plan, seen.step) if seen.step else 0.0  # a run that has not begun still has to start and compile

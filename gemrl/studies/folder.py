@@ -24,6 +24,7 @@ from gemrl.files import read_json, write_json
 from gemrl.recipes import recipe, suited
 from gemrl.spaces import Layout, Spaces
 from gemrl.studies import Run, Study
+from gemrl.tables import short
 
 FORMAT = 1
 """Version of study.json."""
@@ -103,7 +104,7 @@ def check_same(plan: Planned) -> None:
     if not (folder / "run.json").exists():
         return
     there = {"env_args": {}} | runs.describe(folder)  # runs of old have none
-    differences = [f"{name} is {_short(old)} there and {_short(new)} here" for name, old, new in _differences(there, plan.facts)]
+    differences = [f"{name} is {short(old)} there and {short(new)} here" for name, old, new in _differences(there, plan.facts)]
     if differences:
         raise RunFolderError(f"{folder} holds another run: {'; '.join(differences)}. Choose another --out, or remove it")
     if not plan.done:
@@ -120,10 +121,6 @@ def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[tuple[str,
         elif old != new:
             found.append((name, old, new))
     return found
-
-
-def _short(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
 
 
 def write_study(study: Study, plans: list[Planned], out: Path, asked: Keep | None = None) -> Keep:
@@ -155,7 +152,7 @@ def write_study(study: Study, plans: list[Planned], out: Path, asked: Keep | Non
     }
     for name in ("name", "steps", "eval_every", "eval_episodes", "settings", "env_args"):
         if before and before.get(name, []) != content[name]:
-            told = f"{name} is {_short(before.get(name, []))} there and {_short(content[name])} here"
+            told = f"{name} is {short(before.get(name, []))} there and {short(content[name])} here"
             raise RunFolderError(f"{out} holds another study: {told}. Choose another --out, or remove it")
     try:
         out.mkdir(parents=True, exist_ok=True)
