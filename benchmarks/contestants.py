@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.wrappers import FrameStackObservation
 
 from benchmarks.timing import seconds
 from gemrl.recipes import NetworkRecipe, recipe
@@ -18,17 +19,17 @@ OBSERVATION, ACTION, STACK, CHOICES = 17, 6, (4, 84, 84), 9
 
 
 class Screens(gym.Env):
-    """Random stacks of images and nine choices, as in Atari: what is timed is the learning."""
+    """Random images and nine choices, as in Atari: what is timed is the learning."""
 
-    observation_space = gym.spaces.Box(0, 255, STACK, np.uint8)
+    observation_space = gym.spaces.Box(0, 255, STACK[1:], np.uint8)
     action_space = gym.spaces.Discrete(CHOICES)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
-        return self.np_random.integers(0, 256, STACK, dtype=np.uint8), {}
+        return self.np_random.integers(0, 256, STACK[1:], dtype=np.uint8), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        return self.np_random.integers(0, 256, STACK, dtype=np.uint8), 0.0, False, False, {}
+        return self.np_random.integers(0, 256, STACK[1:], dtype=np.uint8), 0.0, False, False, {}
 
 
 @dataclass(frozen=True)
@@ -43,14 +44,15 @@ class Contest:
         """Where models live."""
         from gemrl.environments import make
 
-        return Screens() if self.images else make(ENV)
+        return FrameStackObservation(Screens(), STACK[0]) if self.images else make(ENV)
 
     def rows(self) -> list[np.ndarray]:
         """What fills a buffer: observations, actions, rewards and next observations."""
         rng = np.random.default_rng(0)
         if self.images:
-            seen, following = rng.integers(0, 256, (2, self.filled, *STACK), dtype=np.uint8)
-            return [seen, rng.integers(CHOICES, size=(self.filled, 1)), rng.normal(size=self.filled), following]
+            screens = rng.integers(0, 256, (self.filled + STACK[0], *STACK[1:]), dtype=np.uint8)
+            stacks = np.moveaxis(np.lib.stride_tricks.sliding_window_view(screens, STACK[0], axis=0), -1, 1)
+            return [stacks[:-1], rng.integers(CHOICES, size=(self.filled, 1)), rng.normal(size=self.filled), stacks[1:]]
         states, rewards = rng.normal(size=(2, self.filled, OBSERVATION)), rng.normal(size=self.filled)
         return [states[0], rng.uniform(-1, 1, (self.filled, ACTION)), rewards, states[1]]
 

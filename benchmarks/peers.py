@@ -115,12 +115,23 @@ def measured(size: Size) -> dict[str, Any]:
     """Everything, one thing at a time."""
     started = time.perf_counter()
     results = surroundings()
-    results["peers"] = [
-        record for algo in ALGOS for threads in (1, 2) if threads <= len(processors()) for record in race(algo, threads, size)
-    ]
+    results["peers"] = [record for algo in ALGOS for record in races(algo, size)]
     for name in PARTS:
         results[name] = _alone(name, size)
     return results | {"minutes": round((time.perf_counter() - started) / 60, 1)}
+
+
+def measured_again(results: dict[str, Any], name: str, size: Size) -> dict[str, Any]:
+    """The results with those of one algorithm or part replaced."""
+    if name in PARTS:
+        return results | {name: _alone(name, size)}
+    records = [record for record in results["peers"] if record["algo"] != name] + races(name, size)
+    return results | {"peers": sorted(records, key=lambda record: ALGOS.index(record["algo"]))}
+
+
+def races(algo: str, size: Size) -> list[dict[str, Any]]:
+    """All records of an algorithm: on one thread and, where there are two processors, on two."""
+    return [record for threads in (1, 2) if threads <= len(processors()) for record in race(algo, threads, size)]
 
 
 def _alone(name: str, size: Size) -> Any:
@@ -135,10 +146,10 @@ def main() -> None:
     """Measures and writes it down."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tiny version that shows whether it works; written to runs/quick")
-    parser.add_argument("--only", choices=PARTS, help="measures this part again, and keeps what was measured of the others")
+    parser.add_argument("--only", choices=(*ALGOS, *PARTS), help="measures this again, and keeps what was measured of the others")
     options = parser.parse_args()
     size, root = (QUICK, Path("runs/quick")) if options.quick else (Size(), Path())
-    results = page.read(root) | {options.only: _alone(options.only, size)} if options.only else measured(size)
+    results = measured_again(page.read(root), options.only, size) if options.only else measured(size)
     page.save(results, root)
     page.write(root)
 
