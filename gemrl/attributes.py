@@ -33,7 +33,7 @@ class Attributes:
 
     @property
     def memory(self) -> Any:
-        """The episodic memory, to look into."""
+        """The episodic memory, to look into; rows that wait on the host enter it first."""
         return self.agent.memory
 
     @property

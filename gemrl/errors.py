@@ -82,9 +82,13 @@ class DeviceError(GemrlError):
 
 def unknown(kind: str, name: str, known: Iterable[str], hint: str = "") -> UnknownName:
     """The error for an unknown name, with the nearest known one."""
+    return UnknownName(f"unknown {kind} {name!r}{nearest(name, known, hint)}")
+
+
+def nearest(name: str, known: Iterable[str], hint: str = "") -> str:
+    """Words on the known name that is nearest to another; if none is near, the hint."""
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    suggestion = f"; did you mean {near[0]!r}?" if near else hint
-    return UnknownName(f"unknown {kind} {name!r}{suggestion}")
+    return f"; did you mean {near[0]!r}?" if near else hint
 
 
 def check_number(name: str, value: object, low: float, high: float = float("inf"), *, whole: bool = False) -> None:

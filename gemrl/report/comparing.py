@@ -13,7 +13,7 @@ import numpy as np
 from rich import box
 from rich.table import Table
 
-from gemrl.errors import BadValue, unknown
+from gemrl.errors import BadValue, nearest
 from gemrl.report.collecting import Collection, collect, stacked, task_name
 from gemrl.report.summary import Record
 from gemrl.report.writing import publish
@@ -59,8 +59,8 @@ def read_points(file: Path) -> list[Point]:
             names = reader.fieldnames or []
             for column in COLUMNS:
                 if column not in names:
-                    near = unknown("column", column, names, f"; it has {', '.join(names) or 'none'}")
-                    raise BadValue(f"{file} lacks the column {column!r}" + str(near).partition("'" + column + "'")[2])
+                    near = nearest(column, names, f"; it has {', '.join(names) or 'none'}")
+                    raise BadValue(f"{file} lacks the column {column!r}{near}")
             points = [_point(row, f"{file}, line {reader.line_num}") for row in reader]
     except OSError as error:
         raise BadValue(f"cannot read {file}: {error.strerror or error}") from None
