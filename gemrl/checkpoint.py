@@ -64,6 +64,7 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
         digests = {name: write_bytes(temporary / name, text.encode()) for name, text in texts.items()}
         digests["model.json"] = digest_of(temporary / "model.json")
         write_sealed(temporary / "state.json", {"format": FORMAT, "sha256": digests, "facts": dict(facts)})
+        shutil.rmtree(target, ignore_errors=True)  # if it is there, it is of this very step
         os.rename(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)

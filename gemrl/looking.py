@@ -49,7 +49,6 @@ def add_options(parser: argparse.ArgumentParser, count: Callable[[str], int]) ->
 
 def show_memory(options: argparse.Namespace) -> int:
     """Loads a run's memory, prints its numbers and draws it."""
-
     from gemrl import runs
     from gemrl.cli import DONE
     from gemrl.files import write_bytes

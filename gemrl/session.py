@@ -108,11 +108,11 @@ class _Session:
         with working("starting JAX"):
             found = checkpoint.newest(folder, self._load, self._say)
             model = found[1] if found else self._new_model()
-        if found:
-            checkpoint.set_damaged_aside(folder, found[0])
         self._say(self._first_line(model.recipe))
         insisted = partial(end_now, f"stopped at once; {folder} keeps its last checkpoint", INTERRUPTED)
         with self._told_of_disk(), Interrupts(insisted) as interrupts:
+            if found:
+                checkpoint.set_damaged_aside(folder, found[0])
             try:
                 finished = self._train(model, found[0] if found else None, interrupts)
             finally:  # whatever ends a run, what it has learnt can be looked at

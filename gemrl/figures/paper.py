@@ -7,7 +7,6 @@ import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from gemrl.cli import DONE
@@ -71,12 +70,11 @@ class Drawing:
 
 def show_figure(options: argparse.Namespace) -> int:
     """Draws a figure into files and says what is missing in it."""
-    folder = options.runs or next((place for place in [Path("studies", options.name)] if place.is_dir()), Path("runs"))
-    collection = collect(folder)
+    collection = collect(options.runs)
     figure = chosen(options.name, collection)
     with working("drawing"):
         drawing = draw(figure, collection, options.smooth, options.format or FORMATS)
-    folder = options.out or folder
+    folder = options.out or options.runs
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for ending, content in drawing.files.items():

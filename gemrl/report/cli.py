@@ -88,16 +88,25 @@ def _window(text: str) -> int:
     return int(text)
 
 
+RUNS = Path("runs")
+
+
+def _first_folder(*places: Path) -> Path:
+    """The first of these that is there; else where `gemrl train` puts its runs."""
+    return next((place for place in places if place.is_dir()), RUNS)
+
+
 def _figure(options: argparse.Namespace) -> int:
     from gemrl.figures.paper import show_figure
 
+    options.runs = options.runs or _first_folder(Path("studies", options.name))
     return show_figure(options)
 
 
 def _report(options: argparse.Namespace) -> int:
     from gemrl.report.writing import write_report
 
-    options.runs = options.runs or next((place for place in (Path("runs"), Path("studies")) if place.is_dir()), Path("runs"))
+    options.runs = options.runs or _first_folder(RUNS, Path("studies"))
     return write_report(options)
 
 
