@@ -78,9 +78,9 @@ class QLearning:
         """Never."""
         return False
 
-    def rounds_due(self, before: int, step: int) -> int:
+    def rounds_due(self, before: int, step: int) -> list[int]:
         """None: it learns as it observes."""
-        return 0
+        return []
 
     def learn(self, step: int) -> dict[str, float]:
         """Never due."""

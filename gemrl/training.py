@@ -69,13 +69,13 @@ def train(
         agent.observe(taken.transition)
         step += int(taken.transition.stored.sum())
         losses, rounds = None, agent.rounds_due(before, step)
-        for _ in range(rounds):
-            refreshing = agent.refreshes(step)
+        for due in rounds:  # several may follow one step of many environments
+            refreshing = agent.refreshes(due)
             if refreshing or refreshing not in compiled:
                 yield Moment(before, compiling=refreshing not in compiled, refreshing=refreshing)
                 compiled.add(refreshing)
-            losses = agent.learn(step)
+            losses = agent.learn(due)
         evaluation = None
         if schedule and (step // schedule.every > before // schedule.every or step >= steps):
             evaluation = schedule.evaluator(agent)
-        yield Moment(step, taken, rounds=rounds, losses=losses, evaluation=evaluation)
+        yield Moment(step, taken, rounds=len(rounds), losses=losses, evaluation=evaluation)

@@ -61,8 +61,8 @@ def feed(agent: TabularAgent, *lanes: list[Row]) -> None:
     """Shows an agent the rows of episodes of equal length, one lane each, and lets it learn when it wants to."""
     for number, rows in enumerate(zip(*lanes, strict=True)):
         agent.observe(step_of(*rows))
-        for _ in range(agent.rounds_due(number, number + 1)):
-            agent.learn(number + 1)
+        for due in agent.rounds_due(number, number + 1):
+            agent.learn(due)
 
 
 def algorithm_3(q: np.ndarray, counts: np.ndarray, rows: list[Row], draws: np.random.Generator, size: StepSize) -> None:
@@ -159,7 +159,7 @@ def test_an_episode_that_never_ends_is_learnt_too() -> None:
     assert agent.learner.updates.sum() == 27  # all but those that may still be followed further
     assert int(agent.memory.unplanned[0]) == 3
     agent.abandon()
-    assert agent.rounds_due(30, 31) == 1
+    assert agent.rounds_due(30, 31) == [31]
     agent.learn(31)
     assert agent.learner.updates.sum() == 30
 

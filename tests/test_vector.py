@@ -82,13 +82,14 @@ def test_each_lane_holds_the_trajectories_of_its_environment(kind: str) -> None:
 
 @pytest.mark.parametrize("name", ["gem", "td3", "sac", "td3-sil", "optimality-tightening"])
 def test_agents_learn_from_several_environments(name: str) -> None:
-    fields = SMALL | {"train_freq": 48, "learning_rate": 3e-3, "gradient_steps": 60, "gamma": 0.5, "net_arch": (32, 32)}
-    model = MODELS[name]("Pendulum-v1", n_envs=3, seed=0, **fields)
-    model.learn(600)
+    """Where the reward is the observation and every step ends an episode, Q(s, a) = s, whatever the agent."""
+    fields = SMALL | {"train_freq": 48, "learning_rate": 3e-3, "gradient_steps": 60, "net_arch": (32, 32)}
+    model = MODELS[name]([probes.ObservationDependent() for _ in range(3)], seed=0, **fields).learn(600)
     assert (model.n_envs, model.num_timesteps, len(model.memory)) == (3, 600, 600)
-    starts = {tuple(model.memory.lane(lane)["observation"][0]) for lane in range(3)}
-    assert len(starts) == 3
-    assert np.isfinite(model.predict(np.zeros(3))[0]).all()
+    seen = {model.memory.lane(lane)["observation"].tobytes() for lane in range(3)}
+    assert len(seen) == 3
+    states = np.array([[-1.0], [1.0]], np.float32)
+    np.testing.assert_allclose(model.agent.values(states, np.zeros((2, 1), np.float32)), [-1, 1], atol=0.1)
 
 
 @pytest.mark.parametrize(("before", "after"), [("same step", "list"), ("list", "next step")])
@@ -142,18 +143,20 @@ def test_a_faulty_vector_environment_is_told(kind: str) -> None:
         GEM(env, seed=0, **SMALL).learn(1000)
 
 
-@pytest.mark.parametrize("n_envs", [1, 3, 8])
-def test_cadences_count_single_steps(n_envs: int) -> None:
+@pytest.mark.parametrize("n_envs", [1, 3, 8, 120])
+def test_cadences_count_single_steps(n_envs: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many updates per environment step with several environments as with one; and targets that move as often."""
     steps = 240
     td3 = MODELS["td3"]("Pendulum-v1", n_envs=n_envs, seed=0, learning_starts=0, net_arch=(8,), buffer_size=500).learn(steps)
     assert td3.agent.learner.updates == steps
     gem = GEM("Pendulum-v1", n_envs=n_envs, seed=0, **(SMALL | {"learning_starts": 0, "gradient_steps": 1, "train_freq": 20}))
-    moved = []
+    moves, learn = [], gem.agent.learn
 
-    def watch(local: dict[str, Any], _: dict[str, Any]) -> None:
-        moved.append(gem.agent._updated)  # type: ignore[attr-defined]
+    def counted(step: int) -> dict[str, float]:
+        moves.append(gem.agent.refreshes(step))
+        return learn(step)
 
-    gem.learn(steps, watch)
+    monkeypatch.setattr(gem.agent, "learn", counted)
+    gem.learn(steps)
     periods = steps // SMALL["target_update_interval"]
-    assert len(set(moved) - {None}) == periods + 1  # the first round, and one in every period after it
+    assert (len(moves), sum(moves)) == (steps // 20, periods + 1)  # the first round, and one in every period after it

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -34,8 +35,8 @@ class Agent(Protocol):
     def abandon(self) -> None:
         """Ends the running trajectories in memory: their environments are about to be reset."""
 
-    def rounds_due(self, before: int, step: int) -> int:
-        """How many rounds of training follow the environment steps from number `before` to number `step`."""
+    def rounds_due(self, before: int, step: int) -> Sequence[int]:
+        """The environment steps behind number `before`, up to number `step`, after which a round of training is due."""
 
     def refreshes(self, step: int) -> bool:
         """Whether the next round values the whole memory anew."""

@@ -115,10 +115,11 @@ class OffPolicyAgent:
         self._staging.cut()
         self._updated = None
 
-    def rounds_due(self, before: int, step: int) -> int:
-        """How many rounds of training follow the environment steps from number `before` to number `step`."""
+    def rounds_due(self, before: int, step: int) -> range:
+        """The environment steps behind number `before`, up to number `step`, after which a round of training is due."""
         freq = self.recipe.train_freq
-        return step // freq - before // freq if step > self.recipe.learning_starts else 0
+        first = max(before, self.recipe.learning_starts) // freq + 1
+        return range(first * freq, step + 1, freq)
 
     def refreshes(self, step: int) -> bool:
         """Whether an update of targets and stored returns is due."""

@@ -99,8 +99,8 @@ class NearestAgent:
         for action, table in enumerate(self._memory.tables):
             if not len(table):
                 continue
-            values[:, action], met, rows = table.read(digests, keys, self.recipe.k)
-            reliable[:, action] = met | (len(table) >= self.recipe.k)
+            values[:, action], met, rows = table.read(digests, keys, self.recipe.neighbours)
+            reliable[:, action] = met | (len(table) >= self.recipe.neighbours)
             if used:
                 table.touch(rows)
         return values, reliable
@@ -171,9 +171,9 @@ class NearestAgent:
                 self._break_off(lane)
         self._write_all()
 
-    def rounds_due(self, before: int, step: int) -> int:
-        """A round, if an episode is over."""
-        return int(bool(self._over))
+    def rounds_due(self, before: int, step: int) -> list[int]:
+        """One, if an episode is over."""
+        return [step] if self._over else []
 
     def refreshes(self, step: int) -> bool:
         """Never: tables keep what was written to them."""
@@ -207,8 +207,8 @@ class NearestAgent:
         for number, table in enumerate(self._memory.tables):
             at = np.flatnonzero(taken == number)
             if len(table) and len(at):
-                here = [seen[place] for place in at]
-                found[at] = table.read([one.digest for one in here], np.stack([one.key for one in here]), self.recipe.k).values
+                digests, keys = [seen[place].digest for place in at], np.stack([seen[place].key for place in at])
+                found[at] = table.read(digests, keys, self.recipe.neighbours).values
         return found
 
     @property

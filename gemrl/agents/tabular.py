@@ -97,9 +97,10 @@ class TabularAgent:
         for lane in map(int, np.flatnonzero(self.memory.size)):
             self.memory.rows.last[lane, self._newest(lane, 1)] = True
 
-    def rounds_due(self, before: int, step: int) -> int:
+    def rounds_due(self, before: int, step: int) -> list[int]:
         """One, if there is a row to learn."""
-        return int(step > self.recipe.learning_starts and any(self._due(lane) for lane in range(self.lanes)))
+        due = step > self.recipe.learning_starts and any(self._due(lane) for lane in range(self.lanes))
+        return [step] if due else []
 
     def refreshes(self, step: int) -> bool:
         """Never: what there is to learn is a few rows."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from gemrl.errors import BadValue
 from gemrl.settings import Settings, falling, number
 
 if TYPE_CHECKING:
@@ -34,10 +33,10 @@ class NearestRecipe(Settings):
     exploration_final_eps: float = number(0.005, "share of random actions, in the end", 0, 1)
     exploration_steps: int = number(5_000, "steps over which that share falls, behind the warm-up", 1)
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.k > self.rows_per_action:
-            raise BadValue(f"k={self.k} asks for more neighbours than the {self.rows_per_action} rows of rows_per_action")
+    @property
+    def neighbours(self) -> int:
+        """How many rows an estimate is the mean of: k, or all there can be."""
+        return min(self.k, self.rows_per_action)
 
     def epsilon(self, step: int) -> float:
         """The share of random actions at a step behind the warm-up."""
@@ -59,4 +58,4 @@ class NearestRecipe(Settings):
 
     def for_environment(self, env_id: str, layout: Layout) -> NearestRecipe:
         """Numbered states are all equally far from each other, so there the mean is over all of them."""
-        return self.but(k=min(layout.states, self.rows_per_action)) if layout.states else self
+        return self.but(k=layout.states) if layout.states else self
