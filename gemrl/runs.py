@@ -127,11 +127,11 @@ def recipe_of(description: Mapping[str, Any]) -> AnyRecipe:
     return type(recipe(description["algo"])).from_dict(fields)
 
 
-def extend(folder: Path, steps: int) -> dict[str, Any]:
-    """Makes the run's folder one of a run of more steps."""
-    description = describe(folder) | {"steps": steps}
-    write_json(folder / "run.json", description)
-    return description
+def extend(folder: Path, steps: int) -> None:
+    """Makes the run's folder one of a run of so many steps."""
+    description = describe(folder)
+    if steps != description["steps"]:
+        write_json(folder / "run.json", description | {"steps": steps})
 
 
 def finished(folder: Path, steps: int) -> bool:

@@ -66,7 +66,7 @@ def train_run(options: argparse.Namespace) -> int:
 
 def resume_run(options: argparse.Namespace) -> int:
     """Goes on with a run, or says that it is finished."""
-    from gemrl.checkpoint import place
+    from gemrl.checkpoint import newest_step
 
     folder = options.run
     description = runs.describe(folder)
@@ -76,13 +76,10 @@ def resume_run(options: argparse.Namespace) -> int:
         if options.steps:
             if options.steps < description["steps"]:
                 raise RunFolderError(f"{folder} was made for {description['steps']:,} steps already")
-            if (
-                options.steps > description["steps"]
-                and runs.finished(folder, description["steps"])
-                and not place(folder).exists()
-            ):
+            beyond = options.steps > description["steps"] and runs.finished(folder, description["steps"])
+            if beyond and newest_step(folder) < 0:
                 raise RunFolderError(f"{folder} keeps no checkpoint, so it cannot go beyond its {description['steps']:,} steps")
-            description = runs.extend(folder, options.steps)
+            description |= {"steps": options.steps}
         if runs.finished(folder, description["steps"]):
             print(f"{folder} is finished: {description['steps']:,} steps; --steps N goes beyond")
             return DONE
@@ -113,6 +110,7 @@ class _Session:
         with self._told_of_disk(), Interrupts(insisted) as interrupts:
             if found:
                 checkpoint.set_damaged_aside(folder, found[0])
+            runs.extend(folder, self._run["steps"])  # not before it is sure that there is something to go on with
             try:
                 finished = self._train(model, found[0] if found else None, interrupts)
             finally:  # whatever ends a run, what it has learnt can be looked at

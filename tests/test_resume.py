@@ -267,6 +267,20 @@ def test_no_checkpoint_that_can_be_read(half: Path, tmp_path: Path, capsys: pyte
         (folder / "state.json").write_text("{}")
     assert main(["resume", str(tmp_path / "run"), "--steps", "500"]) == 1
     assert "no checkpoint of" in capsys.readouterr().err
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert "is finished: 400 steps" in capsys.readouterr().out
+
+
+def test_a_finished_run_without_checkpoints_is_not_begun_anew(
+    half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(half, tmp_path / "run")
+    for folder in (tmp_path / "run" / "checkpoints").iterdir():
+        folder.rename(folder.with_name(f"damaged-{folder.name}"))
+    assert main(["resume", str(tmp_path / "run"), "--steps", "500"]) == 2
+    assert "keeps no checkpoint" in capsys.readouterr().err
+    for name in ("evaluations.csv", "run.json", "model.json", "model.safetensors"):
+        assert (tmp_path / "run" / name).read_bytes() == (half / name).read_bytes()
 
 
 @pytest.mark.parametrize(
