@@ -8,16 +8,27 @@ time limit, not a death. Rewards stay raw here; recipes clip them for learning.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterator
 from typing import Any
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, StickyAction
+from gymnasium.wrappers import (
+    AtariPreprocessing,
+    FrameStackObservation,
+    OrderEnforcing,
+    PassiveEnvChecker,
+    StickyAction,
+    TimeLimit,
+)
 
 from gemrl.env_args import STICKY
 from gemrl.snapshot import Snapshot, fit
 
 STACK = 4
+
+KEPT = (StickyAction, TimeLimit, OrderEnforcing, PassiveEnvChecker)
+"""Wrappers between a game and its preprocessing whose state is kept; the last two have none."""
 
 
 def make_atari(env_id: str, **kwargs: Any) -> gym.Env:
@@ -57,7 +68,8 @@ class AtariState:
     def __init__(self, env: FrameStackObservation) -> None:
         assert isinstance(env.env, AtariPreprocessing)
         self._stack, self._screen, self._game = env, env.env, env.unwrapped
-        self._sticky = env.env.env if isinstance(env.env.env, StickyAction) else None
+        self._sticky = [wrapper for wrapper in _wrappers(env.env.env) if isinstance(wrapper, StickyAction)]
+        self._limits = [wrapper for wrapper in _wrappers(env.env.env) if isinstance(wrapper, TimeLimit)]
 
     def snapshot(self) -> Snapshot:
         """The game, its random generators, and the images that wrappers hold."""
@@ -69,8 +81,11 @@ class AtariState:
         }
         screen = {"lives": int(self._screen.lives), "game_over": bool(self._screen.game_over)}
         facts: dict[str, Any] = {"noops": self._game.np_random.bit_generator.state, **screen}
-        if self._sticky and self._sticky.last_action is not None:
-            facts["last_action"] = int(self._sticky.last_action)
+        for sticky in self._sticky:
+            if sticky.last_action is not None:
+                facts["last_action"] = int(sticky.last_action)
+        if self._limits:
+            facts["elapsed"] = [limit._elapsed_steps for limit in self._limits]
         return Snapshot(facts, arrays)
 
     def recall(self, saved: Snapshot) -> None:
@@ -82,8 +97,10 @@ class AtariState:
             fit(name, arrays[name], arrays[name].shape if name == "game" else now.shape, np.uint8)
         self._game.restore_state(ale_py.ALEState(arrays["game"].tobytes()))  # type: ignore[attr-defined]
         self._game.np_random.bit_generator.state = saved.facts["noops"]
-        if self._sticky:
-            self._sticky.last_action = saved.facts.get("last_action")
+        for sticky in self._sticky:
+            sticky.last_action = saved.facts.get("last_action")
+        for limit, elapsed in zip(self._limits, saved.facts.get("elapsed", ()), strict=False):
+            limit._elapsed_steps = int(elapsed)  # type: ignore[assignment]
         self._screen.obs_buffer = list(np.array(arrays["screens"]))
         self._screen.lives = int(saved.facts.get("lives", self._screen.lives))
         self._screen.game_over = bool(saved.facts.get("game_over", False))
@@ -92,5 +109,14 @@ class AtariState:
 
 def atari_state(env: gym.Env) -> AtariState | None:
     """The keeper of an Atari game's state, if it is preprocessed and stacked as `make_atari` does it."""
-    made = isinstance(env, FrameStackObservation) and isinstance(env.env, AtariPreprocessing)
-    return AtariState(env) if made and hasattr(env.unwrapped, "clone_state") else None  # type: ignore[arg-type]
+    if not (isinstance(env, FrameStackObservation) and isinstance(env.env, AtariPreprocessing)):
+        return None
+    known = all(isinstance(wrapper, KEPT) for wrapper in _wrappers(env.env.env))
+    return AtariState(env) if known and hasattr(env.unwrapped, "clone_state") else None
+
+
+def _wrappers(env: gym.Env) -> Iterator[gym.Wrapper]:
+    """The wrappers around a game, from the outside."""
+    while isinstance(env, gym.Wrapper):
+        yield env
+        env = env.env

@@ -7,6 +7,7 @@ import numbers
 import os
 import sys
 from collections.abc import Iterable
+from typing import Any
 
 
 class GemrlError(Exception):
@@ -94,15 +95,16 @@ def nearest(name: str, known: Iterable[str], hint: str = "") -> str:
 def check_number(name: str, value: object, low: float, high: float = float("inf"), *, whole: bool = False) -> None:
     """Raises unless `value` is a finite number (a whole one, if so asked) from low to high."""
     kind = numbers.Integral if whole else numbers.Real
-    if isinstance(value, bool) or not isinstance(value, kind) or not low <= float(value) <= min(high, sys.float_info.max):
+    number: Any = value  # compared as it is: a whole number may be more than a float can hold
+    if isinstance(value, bool) or not isinstance(value, kind) or not low <= number <= min(high, sys.float_info.max):
         span = f"of at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
         raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {value!r}")
 
 
-def check_room(needed: int, field: str) -> None:
-    """Raises if a memory of so many bytes, whose size a field of that name sets, is more than this machine could ever hold."""
+def check_room(needed: int, field: str, what: str = "memory") -> None:
+    """Raises if something of so many bytes, whose size a field of that name sets, is more than this machine could ever hold."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:
         raise BadValue(
-            f"the memory would take {needed / 1e9:,.1f} GB and this machine has {available / 1e9:,.1f}: set a smaller {field}"
+            f"the {what} would take {needed / 1e9:,.1f} GB and this machine has {available / 1e9:,.1f}: set a smaller {field}"
         )

@@ -10,7 +10,7 @@ from gymnasium.spaces import Box, Discrete
 
 from gemrl.errors import DAMAGED, BadValue, ModelFileError, UnsupportedSpace
 
-LARGE_IMAGE = 36
+SMALLEST_IMAGE, LARGE_IMAGE = 3, 36
 """Pixels on a side from which on an image gets the convolutions made for Atari."""
 
 
@@ -135,7 +135,8 @@ def _layout(observation: Box | Discrete, action: Box | Discrete, frames: int) ->
     if choices and len(shape) == 3:
         bytes_or_bits = observation.dtype in (np.uint8, np.bool_)
         image = Layout(shape, components, choices, str(observation.dtype) if bytes_or_bits else "float32", frames=frames)
-        if bytes_or_bits or image.large_image:  # a small box of real numbers may be a table of anything
+        # A small box of real numbers may be a table of anything; and a convolution needs room.
+        if image.large_image or (bytes_or_bits and min(image.image[:2]) >= SMALLEST_IMAGE):
             return image
     return Layout((int(np.prod(observation.shape)),), components, choices)
 

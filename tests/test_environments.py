@@ -11,12 +11,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
-from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation
+from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, TransformReward
 
+from gemrl.agents.kinds import make_agent
+from gemrl.arcade import atari_state
 from gemrl.env_args import usual_evaluations, with_sticky
 from gemrl.environments import make
 from gemrl.errors import BadValue, EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
 from gemrl.models import GEM
+from gemrl.recipes import RECIPES
 from gemrl.spaces import Layout, Spaces, check_spaces, space_from_dict, space_to_dict
 from gemrl.task import Task
 from tests import probes
@@ -208,6 +211,14 @@ def test_large_boxes_of_real_numbers_are_images(shape: tuple[int, ...], seen: tu
     assert Spaces(space, spaces.Box(-1.0, 1.0, (2,))).layout == Layout((int(np.prod(shape)),), 2)
 
 
+@pytest.mark.parametrize(("shape", "image"), [((5, 2, 3), False), ((10, 1, 3), False), ((3, 3, 2), True)])
+def test_bytes_without_room_for_a_convolution_are_vectors(shape: tuple[int, ...], image: bool) -> None:
+    layout = Spaces(spaces.Box(0, 255, shape, np.uint8), spaces.Discrete(2)).layout
+    assert layout.is_image == image
+    values = make_agent(RECIPES["dqn"], layout, lanes=1, seed=0, device=None).values
+    assert values(np.zeros((1, *layout.observation), layout.dtype), np.zeros((1, 1), np.int32)).shape == (1,)
+
+
 @pytest.fixture(scope="module")
 def sticky_game() -> Task:
     """Pong with sticky actions, where every frame moves the paddle."""
@@ -230,6 +241,29 @@ def test_a_sticky_game_goes_on_exactly(sticky_game: Task) -> None:
         assert other.replay(saved) is not None
         actions = rng.integers(2, 4, 3)
         assert some_steps(other, actions) == some_steps(sticky_game, actions)
+
+
+def test_a_game_with_a_time_limit_goes_on_exactly() -> None:
+    pytest.importorskip("ale_py")
+    task, other = (Task(make("ALE/Pong-v5", max_episode_steps=200), 3) for _ in range(2))
+
+    def steps_to_end(one: Task) -> int:
+        return next(k for k in range(1, 60) if one.step(np.zeros((1, 1)), np.ones((1, 1), np.int32)).ended)
+
+    task.reset()
+    for _ in range(20):
+        task.step(np.zeros((1, 1)), np.ones((1, 1), np.int32))
+    assert other.replay(task.snapshot()) is not None
+    assert steps_to_end(other) == steps_to_end(task) < 50 - 20 + 1
+
+
+def test_the_state_of_unknown_wrappers_of_a_game_is_not_forgotten() -> None:
+    """A game in a wrapper that may have a state of its own is played again, action for action."""
+    ale_py = pytest.importorskip("ale_py")
+    gym.register_envs(ale_py)
+    game = TransformReward(gym.make("ALE/Pong-v5", frameskip=1), lambda reward: reward)
+    assert atari_state(FrameStackObservation(AtariPreprocessing(game), 4)) is None
+    assert atari_state(make("ALE/Pong-v5", repeat_action_probability=0.5)) is not None
 
 
 def test_a_stack_of_ones_own_goes_on_too() -> None:

@@ -8,6 +8,7 @@ from gemrl.agents import LearningAgent, continuous, discrete, soft
 from gemrl.agents.host import OffPolicyAgent
 from gemrl.agents.nearest import NearestAgent
 from gemrl.agents.tabular import TabularAgent
+from gemrl.errors import check_room
 from gemrl.recipes import AnyRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
 from gemrl.spaces import Layout
 
@@ -20,4 +21,5 @@ def make_agent(recipe: AnyRecipe, layout: Layout, *, lanes: int, seed: int, devi
         return TabularAgent(recipe, layout, lanes=lanes, seed=seed)
     if isinstance(recipe, NearestRecipe):
         return NearestAgent(recipe, layout, lanes=lanes, seed=seed)
+    check_room(4 * recipe.least_parameters(layout), "net_arch", "networks")
     return OffPolicyAgent(FAMILIES[type(recipe)], recipe, layout, lanes=lanes, seed=seed, device=device)
