@@ -14,6 +14,11 @@ if TYPE_CHECKING:
     from gemrl.model import Model
 
 
+def _shown(value: Any) -> str:
+    """A value as a line of training tells it: numbers in six digits, others as they are."""
+    return f"{value:,.6g}" if isinstance(value, numbers.Real) else str(value)
+
+
 class Callback:
     """Watches a training. Override what you need; False ends the training."""
 
@@ -102,7 +107,7 @@ class Logger:
             for name, value in progress.line(moment.step, moment.evaluation).items():
                 self.record(name, value)
             if verbose:
-                print(", ".join(f"{name} {value:,.6g}" for name, value in self.name_to_value.items()))
+                print(", ".join(f"{name} {_shown(value)}" for name, value in self.name_to_value.items()))
             self.dump(moment.step)
 
     def dump(self, step: int = 0) -> None:

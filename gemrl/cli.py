@@ -47,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+    except OSError as error:  # such as a folder that may not be looked into
+        print(f"gemrl: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        return FAILED
 
 
 def parse(words: list[str]) -> argparse.Namespace:

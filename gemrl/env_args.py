@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
@@ -105,7 +106,14 @@ def unexpected(run: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in env_args(run).items() if (key, value) != (STICKY, 0.0)}
 
 
+LONGEST = 200
+"""Bytes in a folder's name; file systems allow 255."""
+
+
 def env_folder(run: Mapping[str, Any]) -> str:
     """The same as the name of a folder."""
     words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unexpected(run).items())
-    return ",".join((run["env"].replace("/", "-").replace(":", "-"), *words))
+    name = ",".join((run["env"].replace("/", "-").replace(":", "-"), *words))
+    if len(name.encode()) <= LONGEST:
+        return name
+    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -8,7 +8,7 @@ from typing import Any
 
 from gemrl.errors import BadValue, unknown
 
-_NOT_PARSED = (ValueError, SyntaxError, MemoryError, RecursionError)
+_NOT_PARSED = (ValueError, TypeError, SyntaxError, MemoryError, RecursionError)
 
 
 def parse_literal(text: str) -> Any:

@@ -115,7 +115,7 @@ def area_under_curve(steps: Array, values: Array) -> Array:
     return np.trapezoid(values, steps, axis=-1) / (steps[-1] - steps[0])
 
 
-def normalised(scores: Array, low: Array, high: Array) -> Array:
+def normalised(scores: Array, low: Array | float, high: Array | float) -> Array:
     """Scores on a scale where each task's `low` is 0 and its `high` is 1. [..., tasks], [tasks], [tasks] -> [..., tasks]."""
     return (scores - low) / (high - low)
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemrl.environments import Named
+from gemrl.environments import Named, checked_reset, checked_step
 from gemrl.errors import BadValue, CannotMake, EnvironmentFault, MissingExtra
 from gemrl.evaluation import EPISODE_CAP
 from gemrl.seeding import derived_seed
@@ -32,8 +32,8 @@ def check_film(path: Path, place: Named) -> None:
             import imageio_ffmpeg  # noqa: F401
     except ImportError:
         raise MissingExtra("films need what is not installed: pip install 'gemrl[video]'") from None
+    check_mode(place, "rgb_array")
     try:
-        check_mode(place, "rgb_array")
         place(render_mode="rgb_array").close()
     except RuntimeError as error:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
@@ -95,11 +95,13 @@ def watch(model: Model, place: Named, seed: int) -> None:
 
 def _episode(model: Model, env: Any, seed: int) -> Iterator[None]:
     """Plays the first evaluation episode, pausing at every state."""
-    observation, _ = env.reset(seed=derived_seed(seed, "evaluation episode"))
+    spaces = model.spaces
+    observation = checked_reset(env, derived_seed(seed, "evaluation episode"), spaces, "reset for a film")
     yield
-    for _ in range(EPISODE_CAP):
-        action, _ = model.predict(observation, deterministic=True)
-        observation, _, terminated, truncated, _ = env.step(action)
+    for step in range(1, EPISODE_CAP + 1):
+        action = model.agent.act(observation[None])[0]
+        outcome = checked_step(env, action, spaces, f"step {step} of a film")
+        observation = outcome.observation
         yield
-        if terminated or truncated:
+        if outcome.terminated or outcome.truncated:
             break

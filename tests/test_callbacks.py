@@ -43,6 +43,18 @@ def test_our_own_protocol() -> None:
     assert (watch.steps, watch.evaluations, model.num_timesteps) == (120, [60, 120], 120)
 
 
+def test_callbacks_may_log_words(capsys: pytest.CaptureFixture[str]) -> None:
+    model = pendulum(verbose=1)
+
+    class Words(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
+        def _on_step(self) -> bool:
+            self.logger.record("note", "a word")
+            return True
+
+    model.learn(450, Words(), log_interval=2)
+    assert "note a word" in capsys.readouterr().out
+
+
 def test_a_list_of_all_kinds() -> None:
     watch, seen = Watch(), []
     theirs = sb3_callbacks.StopTrainingOnMaxEpisodes(max_episodes=1)

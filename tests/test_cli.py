@@ -16,6 +16,7 @@ import pytest
 
 import gemrl
 from gemrl.cli import main
+from gemrl.env_args import env_folder
 from gemrl.errors import RunFolderError
 from gemrl.recipes import RECIPES, Recipe, TabularRecipe
 from gemrl.recording import read_evaluations
@@ -207,6 +208,25 @@ def test_a_read_only_place_is_told(tmp_path: Path, capsys: pytest.CaptureFixture
     assert "cannot write to" in capsys.readouterr().err
 
 
+def test_a_place_that_cannot_be_looked_into_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    """A name that no file system allows stands for a folder of another user, which root may look into."""
+    name = "x" * 300
+    for words in (["report", name], ["study", "quick", "--out", name]):
+        assert main(words) == 1
+        shown = capsys.readouterr().err
+        assert "File name too long" in shown
+        assert shown.count("\n") == 1
+
+
+def test_long_arguments_have_folders_too() -> None:
+    maps = [("S" + 400 * letter,) for letter in "FH"]
+    names = [env_folder({"env": "FrozenLake-v1", "env_args": {"desc": grid}}) for grid in maps]
+    assert len(set(names)) == 2
+    for name in names:
+        assert name.startswith("FrozenLake-v1,desc=")
+        assert len(name) < 100
+
+
 def test_algos(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["algos"]) == 0
     shown = capsys.readouterr().out
@@ -268,5 +288,7 @@ def _text(path: Path) -> str:
 def test_a_run_that_was_refused_leaves_nothing_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path / "run", "--set", "buffer_size=1000000000000") == 2
     assert "set a smaller buffer_size" in capsys.readouterr().err
+    assert train(tmp_path / "run", "--set", "net_arch=(1000000, 1000000)") == 2
+    assert "set a smaller net_arch" in capsys.readouterr().err
     assert train(tmp_path / "run", "--seed", "99999999999") == 2
     assert train(tmp_path / "run") == 0

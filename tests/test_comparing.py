@@ -58,6 +58,14 @@ def test_the_command_prints_and_writes_both(study: Collection, tmp_path: Path, c
     assert {other["method"] for other in hopper["others"]} >= {"other", "REDQ"}
 
 
+def test_names_are_no_markup(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = written(tmp_path, "method,env,step,return\nA [ours],Hopper-v4,5000,321\nB [/b],Hopper-v4,5000,1\n")
+    assert main(["compare", str(study.folder), "--csv", str(file), "--out", str(tmp_path / "c.html")]) == 0
+    shown = capsys.readouterr().out
+    assert "A [ours]" in shown
+    assert "B [/b]" in shown
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [

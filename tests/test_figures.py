@@ -64,6 +64,14 @@ def test_names_tell_settings_apart(tmp_path: Path) -> None:
     ]
 
 
+def test_the_name_of_the_whole_is_not_that_of_a_method(tmp_path: Path) -> None:
+    for place, algo in (("a", "sac"), ("b", "td3")):
+        write_run(tmp_path / "sac-vs-td3" / place, algo, "Hopper-v5", 0, [1])
+    assert collect(tmp_path / "sac-vs-td3").methods == ["sac", "td3"]
+    write_run(tmp_path / "td3-depth=5" / "Hopper-v5" / "0", "td3", "Hopper-v5", 0, [1])
+    assert collect(tmp_path / "td3-depth=5").methods == ["td3-depth=5"]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [
@@ -183,6 +191,16 @@ def test_figures_and_reports_know_where_studies_are(
     assert (tmp_path / "studies" / "mujoco" / "mujoco.svg").exists()
     assert main(["report", "--table"]) == 0
     assert "HalfCheetah-v5" in capsys.readouterr().out
+
+
+def test_a_study_of_the_paper_on_other_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for env in ("Pendulum-v1", "Hopper-v5"):
+        write_run(tmp_path / "gem" / env / "0", "gem", env, 0, [1, 2])
+    (tmp_path / "study.json").write_text(json.dumps({"name": "mujoco", "title": "", "algos": {"gem": {}}, "envs": []}))
+    assert main(["figure", "mujoco", "--runs", str(tmp_path), "--format", "svg"]) == 0
+    drawn = (tmp_path / "mujoco.svg").read_text()
+    assert drawn.index("<!-- Hopper-v5 -->") < drawn.index("<!-- Pendulum-v1 -->")
+    assert "Pendulum" not in capsys.readouterr().out.replace("Pendulum-v1 has no run of", "")
 
 
 def test_a_study_of_ones_own_is_a_figure_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

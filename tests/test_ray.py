@@ -20,14 +20,19 @@ pytest.importorskip("ray", reason="ray is not installed")
 
 OWN = """
 algos = ["td3"]
-envs = ["Pendulum-v1"]
+envs = ["mine:Mine-v0"]
 seeds = 2
 steps = 6000
 eval_every = 2000
 eval_episodes = 1
 settings = ["net_arch=(16,16)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
 """
-PLACES = ("td3/Pendulum-v1/0", "td3/Pendulum-v1/1")
+PLACES = ("td3/mine-Mine-v0/0", "td3/mine-Mine-v0/1")
+MINE = """
+import gymnasium
+gymnasium.register("Mine-v0", "gymnasium.envs.classic_control:PendulumEnv", max_episode_steps=200)
+"""
+"""A module in the folder that the study is started in, which no node knows of."""
 
 
 @pytest.fixture
@@ -58,7 +63,7 @@ class Sitting:
         code += "from gemrl.cli import main; sys.exit(main(sys.argv[1:]))"
         with self._said.open("a") as file:
             command = [sys.executable, "-c", code, *words, "--checkpoint-every", "300"]
-            self.process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ)
+            self.process = subprocess.Popen(command, stdout=file, stderr=file, env=os.environ, cwd=folder)
 
     @property
     def said(self) -> str:
@@ -80,9 +85,10 @@ class Sitting:
         assert self.process.wait(600) == code, self.said
 
 
-def test_an_interrupt_and_the_loss_of_a_node(cluster: Any, tmp_path: Path) -> None:
+def test_an_interrupt_and_the_loss_of_a_node(cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [cluster.add_node(num_cpus=1, node_ip_address="127.0.0.1") for _ in range(2)]
     (tmp_path / "own.toml").write_text(OWN)
+    (tmp_path / "mine.py").write_text(MINE)
     first = Sitting(tmp_path, cluster.address)
     try:
         first.wait_for(lambda: max(first.steps()) > 0)
@@ -102,6 +108,7 @@ def test_an_interrupt_and_the_loss_of_a_node(cluster: Any, tmp_path: Path) -> No
         second.process.kill()
     assert second.said.count(": done in") == 2
     assert f"all 2 runs are done: {second.out}" in second.said
+    monkeypatch.chdir(tmp_path)
     assert main(["study", str(tmp_path / "own.toml"), "--out", str(tmp_path / "here"), "--workers", "2"]) == 0
     for place in PLACES:
         assert same_runs(second.out / place, tmp_path / "here" / place)

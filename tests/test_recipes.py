@@ -163,6 +163,8 @@ def test_settings_from_the_command_line() -> None:
         ("net_arch=()", "at least one width"),
         ("net_arch=(3, 'x')", "a width in net_arch"),
         ("net_arch=5", "net_arch must be tuple"),
+        ("net_arch={[400, 300]}", "not a Python literal"),
+        (f"batch_size={10**400}", "batch_size must be a whole number"),
         ("layer_norm=1", "layer_norm must be True or False"),
         ("gamma=__import__('os').getcwd()", "not a Python literal"),
         ("planner=__import__('os')", "unknown part"),

@@ -60,7 +60,7 @@ def test_dependence_brings_the_bias_back(rho: float) -> None:
 
 
 def test_trajectories_know_their_true_values() -> None:
-    """Without noise both planners find the best rollout; the mean over h = 1 of all trajectories is the value of the policy."""
+    """Without noise both planners find the best rollout, which sometimes is the whole trajectory."""
     taken = Trajectories(5, 2000, rng(2))
     for planner in (Single(1000), Twin(1000)):
         np.testing.assert_allclose(taken.planned(planner, 0.0, rng()), taken.best(), atol=1e-12)

@@ -9,7 +9,7 @@ import pytest
 
 from gemrl.cli import main
 from gemrl.environments import Named
-from gemrl.errors import BadValue
+from gemrl.errors import BadValue, CannotMake
 from gemrl.video import check_film
 from tests.test_cli import train
 
@@ -55,3 +55,9 @@ def test_a_window_without_a_screen_is_refused(
     assert train(tmp_path / "run") == 0
     assert main(["evaluate", str(tmp_path / "run"), "--render"]) == 2
     assert "--render needs a screen" in capsys.readouterr().err
+
+
+def test_what_is_wrong_with_an_environment_is_told_and_nothing_else(tmp_path: Path) -> None:
+    pytest.importorskip("imageio_ffmpeg")
+    with pytest.raises(CannotMake, match=r"^cannot import 'nosuch'"):
+        check_film(tmp_path / "film.mp4", Named("nosuch:Env-v0"))

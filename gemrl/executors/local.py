@@ -53,7 +53,7 @@ class Executor(Protocol):
 class LocalProcess:
     """A process on this machine."""
 
-    def __init__(self, job: Job, environment: Mapping[str, str] | None = None) -> None:
+    def __init__(self, job: Job, environment: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         with job.log.open("a") as log:
             self._process = subprocess.Popen(
@@ -62,9 +62,9 @@ class LocalProcess:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
+                cwd=cwd,
                 start_new_session=True,  # a terminal's Ctrl-C is for the study alone, which then stops its runs one by one
             )
-        self.pid = self._process.pid
 
     def poll(self) -> int | None:
         """Its exit code, once it has ended."""

@@ -24,13 +24,16 @@ PASSED_ON = ("JAX_", "XLA_", "MUJOCO_")
 """Beginnings of names in the environment that runs take from the machine of the study: they decide bits."""
 
 
-def _train(folder: str, words: tuple[str, ...], log: str, environment: Mapping[str, str]) -> int:
-    """What a node does: the run in a process of its own, as on any machine; its exit code."""
+def _train(folder: str, words: tuple[str, ...], log: str, environment: Mapping[str, str], cwd: str) -> int:
+    """What a node does: the run in a process of its own, as on any machine; its exit code.
+
+    It starts in the folder that the study was started in, if the node has it: a module of the user's own may lie there.
+    """
     # A cluster that was started in the background ignores this signal, and then no task could be asked to stop.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     while not is_free(Path(folder)):  # of a node that was lost, whose process may be writing its last checkpoint
         time.sleep(0.5)
-    process = LocalProcess(Job(Path(folder), words, Path(log)), environment)
+    process = LocalProcess(Job(Path(folder), words, Path(log)), environment, cwd if Path(cwd).is_dir() else None)
     try:
         while (code := process.poll()) is None:
             time.sleep(0.2)
@@ -98,7 +101,7 @@ class Ray:
 
     def start(self, job: Job) -> RayProcess:
         """Hands the job to the cluster."""
-        reference = self._task.remote(str(job.folder), job.words, str(job.log), self._environment)
+        reference = self._task.remote(str(job.folder), job.words, str(job.log), self._environment, os.getcwd())
         return RayProcess(self._ray, reference, job.log)
 
     def close(self) -> None:

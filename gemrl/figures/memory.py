@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from gemrl.errors import unknown
+from gemrl.figures import encoded
 from gemrl.figures.memory_panels import (
     View,
     paint_estimates,
@@ -82,8 +82,6 @@ def draw(view: View, panels: Sequence[str] = PANELS, kind: str = "png") -> bytes
             elif name in wide:
                 axes.set_xlabel("step t of the trajectory")
         figure.align_ylabels()
-        target = io.BytesIO()
-        dates = {"png": {"Software": None}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-        figure.savefig(target, format=kind, metadata=dates[kind])
+        drawn = encoded(figure, kind)
         plt.close(figure)
-    return target.getvalue()
+    return drawn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,7 +11,7 @@ from typing import Any
 from gemrl.cli import DONE
 from gemrl.env_args import STICKY, steps_of
 from gemrl.errors import RunFolderError, unknown
-from gemrl.figures import evaluated
+from gemrl.figures import encoded, evaluated
 from gemrl.figures.palette import GREY, Style, styles
 from gemrl.files import write_bytes
 from gemrl.report.collecting import Collection, Run, collect, stacked, task_name
@@ -91,12 +90,14 @@ def show_figure(options: argparse.Namespace) -> int:
 def chosen(name: str, collection: Collection) -> Figure:
     """The paper's figure of that name, or `all` tasks of the folder, which the name of its study means too."""
     own = collection.study.get("name")
+    tasks = tuple(dict.fromkeys(task_name(env) for env in collection.envs))
     if name in FIGURES:
-        return FIGURES[name]
+        papers = FIGURES[name].tasks
+        others = tuple(task for task in tasks if task not in papers) if name == own else ()  # a study may be given others
+        return replace(FIGURES[name], tasks=papers + others)
     if name not in ("all", own):
         known = [*FIGURES, "all", *([own] if own else [])]
         raise unknown("figure", name, known, f"; known: {', '.join(known)}")
-    tasks = tuple(dict.fromkeys(task_name(env) for env in collection.envs))
     return Figure(collection.study["title"] if name == own else "All runs", tasks, rows=(RETURN, ERROR))
 
 
@@ -120,7 +121,7 @@ def draw(figure: Figure, collection: Collection, window: int | None = None, form
     caption = captioned(figure, collection, methods, envs, window)
     with plt.rc_context({"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "gemrl", "pdf.fonttype": 42}):
         picture = _panels(plt, replace(figure, methods=tuple(methods)), collection, envs, window, caption)
-        files = {ending: _saved(picture, ending) for ending in formats}
+        files = {ending: encoded(picture, ending) for ending in formats}
         plt.close(picture)
     return Drawing(files, caption, tuple(_missing(figure, collection, envs)))
 
@@ -218,14 +219,6 @@ def _dress(panel: Any, env: str, column: str) -> None:
     panel.yaxis.set_major_formatter(lambda y, _: f"{y:,g}")
     panel.grid(alpha=0.3)
     panel.spines[["top", "right"]].set_visible(False)
-
-
-def _saved(picture: Any, ending: str) -> bytes:
-    """The picture as a file, the same bytes each time."""
-    target = io.BytesIO()
-    dates = {"png": {"Software": None}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}
-    picture.savefig(target, format=ending, metadata=dates[ending])
-    return target.getvalue()
 
 
 def _missing(figure: Figure, collection: Collection, envs: Sequence[str]) -> list[str]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from gemrl.figures import encoded
 from gemrl.figures.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from gemrl.theory.evidence import Finding, Mean, expected_maximum
 
@@ -45,10 +45,9 @@ def draw(finding: Finding) -> bytes:
         for axes in figure.axes:
             axes.grid(alpha=0.3)
             axes.spines[["top", "right"]].set_visible(False)
-        target = io.BytesIO()
-        figure.savefig(target, format="png", metadata={"Software": None})
+        drawn = encoded(figure)
         plt.close(figure)
-    return target.getvalue()
+    return drawn
 
 
 def _panels(plt: Any, rows: int, columns: int, **shared: Any) -> tuple[Any, Any]:

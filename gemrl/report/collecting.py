@@ -190,7 +190,8 @@ def _method(folder: Path, root: Path, study: dict[str, Any], description: dict[s
     algo, parts = str(description["algo"]), folder.relative_to(root).parts
     if parts and parts[0] in study.get("algos", {}):
         return parts[0]
-    places = [part for part in (root.name, *parts[:-1]) if part.startswith(algo) or algo.startswith(f"{part}-")]
+    named = [root.name] if "=" in root.name else []  # else it is the name of the whole
+    places = [part for part in (*named, *parts[:-1]) if part.startswith(algo) or algo.startswith(f"{part}-")]
     return places[-1] if places else algo
 
 

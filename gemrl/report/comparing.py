@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from gemrl.errors import BadValue, nearest
@@ -138,10 +139,10 @@ def comparison_table(collection: Collection, rows: Sequence[Record]) -> Table:
     """Theirs beside ours, for the terminal."""
     names = [name for name in collection.methods if any(name in row["ours"] for row in rows)][:WIDEST]
     table = Table("task", "theirs", box=box.SIMPLE_HEAD)
-    for title in ("step", "their return", *names):
+    for title in ("step", "their return", *map(escape, names)):
         table.add_column(title, justify="right")
     for row in sorted(rows, key=lambda row: (row["beside"], row["step"])):
         ours = (f"{row['ours'][name]:,.0f}" if name in row["ours"] else "" for name in names)
         task = row["beside"] if row["beside"] == row["env"] else f"{row['beside']} (theirs: {row['env']})"
-        table.add_row(task, row["method"], f"{row['step']:,.0f}", f"{row['value']:,.0f}", *ours)
+        table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", f"{row['value']:,.0f}", *ours)
     return table

@@ -63,7 +63,7 @@ def score_table(collection: Collection, method: str) -> np.ndarray:
     columns = []
     for env in collection.envs:
         low, high, _ = scale(collection, env)
-        columns.append((collection.scores(method, env) - low) / (high - low))
+        columns.append(statistics.normalised(collection.scores(method, env), low, high))
     return _padded(columns)
 
 
@@ -101,7 +101,7 @@ def efficiency(collection: Collection, methods: list[str]) -> Record:
         for env in collection.envs:
             low, high, _ = scale(collection, env)
             values = [_at(run, parts * lasts[env]) for run in collection.of(method, env)]
-            columns.append((np.array(values) - low) / (high - low))
+            columns.append(statistics.normalised(np.array(values), low, high))
         found[method] = statistics.efficiency_curve(_padded(columns), _rng(), CURVE_RESAMPLES)._asdict()
     return {"parts": parts, "efficiency": found}
 
