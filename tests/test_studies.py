@@ -11,7 +11,7 @@ from gemrl.errors import BadValue, GemrlError, UnknownName
 from gemrl.recipes import RECIPES, Recipe, difference
 from gemrl.studies import STUDIES, Entry, Study, read_study, study
 from gemrl.studies.estimates import Estimate, Glance, glance, makespan, spoken, tabled
-from gemrl.studies.folder import Planned, planned
+from gemrl.studies.folder import PlannedRun, planned
 
 TRAINED = [name for name, one in STUDIES.items() if isinstance(one, Study)]
 
@@ -133,7 +133,7 @@ def test_jobs_are_spread_as_they_come() -> None:
     assert [spoken(seconds) for seconds in (0.2, 45, 600, 9000, 400_000)] == ["1 s", "45 s", "10 min", "2.5 h", "4.6 days"]
 
 
-def write_progress(plan: Planned, step: int, seconds: float) -> None:
+def write_progress(plan: PlannedRun, step: int, seconds: float) -> None:
     plan.job.folder.mkdir(parents=True)
     text = f"time/total_timesteps,time/time_elapsed\n{step // 2},{seconds / 4}\n{step},{seconds}\n{step + 1},9"
     (plan.job.folder / "progress.csv").write_text(text)

@@ -16,7 +16,7 @@ from gemrl.threads import thread_count
 if TYPE_CHECKING:
     from gemrl.executors.local import Executor
     from gemrl.studies.conducting import Conductor
-    from gemrl.studies.folder import Keep, Planned
+    from gemrl.studies.folder import Keep, PlannedRun
 
 
 def add_options(commands: Any, count: Callable[[str], int]) -> None:
@@ -152,7 +152,7 @@ def _executor(options: argparse.Namespace) -> Executor:
     return Local(options.workers or thread_count())
 
 
-def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: Path) -> None:
+def _say_what_is_to_do(chosen: Study, plans: list[PlannedRun], workers: int, out: Path) -> None:
     from gemrl.studies.estimates import Estimate, glance, makespan, spoken
 
     done = [plan for plan in plans if plan.done]
@@ -167,7 +167,7 @@ def _say_what_is_to_do(chosen: Study, plans: list[Planned], workers: int, out: P
         print(f"about {spoken(seconds)} with {workers} at a time, {estimate.source}", flush=True)
 
 
-def _conduct(name: str, plans: list[Planned], executor: Executor, out: Path, keep: Keep) -> int:
+def _conduct(name: str, plans: list[PlannedRun], executor: Executor, out: Path, keep: Keep) -> int:
     from gemrl.cli import INTERRUPTED
     from gemrl.studies.conducting import Conductor
     from gemrl.studies.table import Show

@@ -11,7 +11,7 @@ from pathlib import Path
 from gemrl import checkpoint
 from gemrl.executors.local import Executor, Process
 from gemrl.locking import is_free
-from gemrl.studies.folder import Keep, Planned, tidy
+from gemrl.studies.folder import Keep, PlannedRun, tidy
 from gemrl.watchdog import Interrupts
 
 TRIES = 2
@@ -41,7 +41,7 @@ class State(Enum):
 class Tracked:
     """A run on its way through the study."""
 
-    def __init__(self, plan: Planned) -> None:
+    def __init__(self, plan: PlannedRun) -> None:
         self.plan = plan
         self.state = State.DONE if plan.done else State.WAITING
         self.process: Process | None = None
@@ -66,7 +66,7 @@ Tell = Callable[[Tracked, str], None]
 class Conductor:
     """Runs what is not done, as many at a time as the executor has room for."""
 
-    def __init__(self, plans: Sequence[Planned], executor: Executor, keep: Keep, tell: Tell) -> None:
+    def __init__(self, plans: Sequence[PlannedRun], executor: Executor, keep: Keep, tell: Tell) -> None:
         self.all = [Tracked(plan) for plan in plans]
         self._executor, self._keep, self._tell = executor, keep, tell
         for tracked in self.in_state(State.DONE):  # of a study that was killed before it could

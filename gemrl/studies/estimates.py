@@ -10,7 +10,7 @@ from statistics import median
 from typing import Any, NamedTuple
 
 from gemrl.env_args import is_atari
-from gemrl.studies.folder import Planned
+from gemrl.studies.folder import PlannedRun
 
 TRAINING = {
     "gem": 16.0,
@@ -77,7 +77,7 @@ def _number(row: dict[str, Any], name: str) -> float:
         return 0.0
 
 
-def tabled(plan: Planned, steps: int) -> float:
+def tabled(plan: PlannedRun, steps: int) -> float:
     """Seconds for so many steps of a run, after the table."""
     facts = plan.facts
     stepping = next((cost for part, cost in STEPPING.items() if part in facts["env"]), STEPPED)
@@ -92,7 +92,7 @@ def tabled(plan: Planned, steps: int) -> float:
 class Estimate:
     """Seconds of runs: the table's, corrected by what runs of the same algorithm and environment took, or their like."""
 
-    def __init__(self, plans: Iterable[Planned]) -> None:
+    def __init__(self, plans: Iterable[PlannedRun]) -> None:
         self._ratios: list[tuple[str, str, float]] = []
         for plan in plans:
             seen = glance(plan.job.folder)
@@ -107,12 +107,12 @@ class Estimate:
             return f"from {len(self._ratios)} run{'s' * (len(self._ratios) > 1)} in this folder and a table of relative costs"
         return "from a table of speeds on another machine, so it may be off by a factor of two or three"
 
-    def left(self, plan: Planned, seen: Glance) -> float:
+    def left(self, plan: PlannedRun, seen: Glance) -> float:
         """Seconds until a run that is so far will be done."""
         behind = tabled(plan, seen.step) if seen.step else 0.0  # a run that has not begun still has to start and compile
         return max(0.0, tabled(plan, plan.facts["steps"]) - behind) * self._correction(plan, seen) + 1.0
 
-    def _correction(self, plan: Planned, seen: Glance | None = None) -> float:
+    def _correction(self, plan: PlannedRun, seen: Glance | None = None) -> float:
         if seen and seen.step > plan.facts["recipe"].get("learning_starts", 0) + 1000:
             return (START + seen.elapsed) / tabled(plan, seen.step)
         label, env = plan.run.entry.label, plan.run.env

@@ -38,7 +38,7 @@ class Keep(Enum):
     RESULTS = "CSV and JSON"
 
 
-class Planned(NamedTuple):
+class PlannedRun(NamedTuple):
     """A run of the study with all that decides it, as its run.json has it."""
 
     run: Run
@@ -51,7 +51,7 @@ class Planned(NamedTuple):
         return (self.job.folder / "run.json").exists() and runs.finished(self.job.folder, self.facts["steps"])
 
 
-def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[Planned]:
+def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[PlannedRun]:
     """All runs of the study, checked before any of them starts: names, fields, and whatever is in their folders."""
     for entry in study.entries:
         try:
@@ -69,7 +69,7 @@ def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[Planned]
     return plans
 
 
-def _plan(study: Study, run: Run, layout: Layout, out: Path, extra: tuple[str, ...]) -> Planned:
+def _plan(study: Study, run: Run, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
     settings = [*study.settings, *run.entry.settings]
     algo = suited(run.entry.algo, layout)
     chosen = chosen_recipe(algo, run.env, layout, settings)
@@ -90,7 +90,7 @@ def _plan(study: Study, run: Run, layout: Layout, out: Path, extra: tuple[str, .
     words += ["--env-args", *study.env_args] if study.env_args else []
     words = ["train", run.env, "--algo", algo, "--run", str(folder), "--threads", "1", *words, *extra]
     log = out / "logs" / ("-".join(run.place.parts) + ".txt")
-    return Planned(run, Job(folder, (*words, *(["--set", *settings] if settings else [])), log), facts)
+    return PlannedRun(run, Job(folder, (*words, *(["--set", *settings] if settings else [])), log), facts)
 
 
 def _arguments(study: Study, env: str) -> dict[str, Any]:
@@ -98,7 +98,7 @@ def _arguments(study: Study, env: str) -> dict[str, Any]:
     return with_sticky(env, None, parse_env_args(study.env_args))
 
 
-def check_same(plan: Planned) -> None:
+def check_same(plan: PlannedRun) -> None:
     """Raises if the folder holds a run that is not this one, or one that cannot be gone on with."""
     folder = plan.job.folder
     if not (folder / "run.json").exists():
@@ -123,7 +123,7 @@ def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[tuple[str,
     return found
 
 
-def write_study(study: Study, plans: list[Planned], out: Path, asked: Keep | None = None) -> Keep:
+def write_study(study: Study, plans: list[PlannedRun], out: Path, asked: Keep | None = None) -> Keep:
     """Writes study.json. Recipes, environments and seeds that an earlier start in this folder had stay in it.
 
     What is kept of finished runs is what was asked for, now or at an earlier start.
