@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
+from gemrl.recipes import RECIPES
 from gemrl.recording import EVALUATION_COLUMNS, read_evaluations
 
 ENVS, ALGOS, STEPS, WARM_UP = ("Hopper-v5", "HalfCheetah-v5"), ("td3", "sac"), 30_000, 10_000
@@ -21,6 +22,7 @@ class Theirs:
 
     def __init__(self, model: Any) -> None:
         self._model, self.gamma = model, model.gamma
+        self.recipe = RECIPES["td3"]  # of which evaluations ask how they act and how rewards are clipped: not at all
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         return self._model.policy.scale_action(self._model.predict(observation, deterministic=True)[0])

@@ -6,8 +6,11 @@ import numpy as np
 import pytest
 
 from benchmarks import dense
+from benchmarks.against_sb3 import Theirs
 from benchmarks.episodic_control import SIDE, Walk, sparse_grid, worth
 from benchmarks.q_learning import QLearning
+from gemrl.environments import make
+from gemrl.evaluation import Evaluator
 from gemrl.mdps import policy_value, q_star
 from gemrl.planning import Twin
 from gemrl.recipes import NearestRecipe
@@ -61,3 +64,11 @@ def test_replayed_q_learning_finds_the_optimal_values(copy_every: int) -> None:
     np.testing.assert_allclose(agent.q[:8], q_star(room)[0, :8], atol=1e-9)
     down_and_right = np.eye(4)[[1, 1, 1, 1, 1, 1, 3, 3, 0]]
     assert worth(room, agent) == pytest.approx(policy_value(room, down_and_right[None])[0, 0])
+
+
+def test_models_of_stable_baselines3_can_be_evaluated() -> None:
+    sb3 = pytest.importorskip("stable_baselines3")
+    model = sb3.TD3("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [8]}, seed=0)
+    evaluation = Evaluator(lambda: make("Pendulum-v1"), episodes=2)(Theirs(model))  # type: ignore[arg-type]
+    assert evaluation.lengths == (200, 200)
+    assert -2000 < evaluation.return_mean < -100
