@@ -176,10 +176,10 @@ def space_from_dict(values: Any) -> Box | Discrete:
         shape, dtype = tuple(int(n) for n in values["shape"]), np.dtype(str(values["dtype"]))
         if dtype.kind not in "fiub":
             raise BadValue(f"type {dtype}")
-        with np.errstate(over="ignore"):  # a bound too large for the type is infinite
+        with np.errstate(over="ignore", invalid="raise"):  # a bound too large for a float is infinite, for an integer damage
             low, high = (np.array([_bound(x) for x in values[side]]).reshape(shape).astype(dtype) for side in ("low", "high"))
         return Box(low, high, shape, dtype.type)
-    except (*DAMAGED, AssertionError) as error:
+    except (*DAMAGED, AssertionError, FloatingPointError) as error:
         raise ModelFileError(f"a space in the model's JSON is damaged: {error}") from None
 
 

@@ -17,7 +17,7 @@ from gemrl.agents.kinds import make_agent
 from gemrl.arcade import atari_state
 from gemrl.env_args import usual_evaluations, with_sticky
 from gemrl.environments import make
-from gemrl.errors import BadValue, EnvironmentFault, MissingExtra, UnknownName, UnsupportedSpace
+from gemrl.errors import BadValue, EnvironmentFault, MissingExtra, ModelFileError, UnknownName, UnsupportedSpace
 from gemrl.models import GEM
 from gemrl.recipes import RECIPES
 from gemrl.spaces import Layout, Spaces, check_spaces, space_from_dict, space_to_dict
@@ -78,6 +78,11 @@ class _Screen(gym.Env):
 @pytest.mark.parametrize("space", [spaces.Discrete(4, start=3), BOX, spaces.Box(0, 1, (2, 2), np.uint8)])
 def test_spaces_are_written_and_read(space: spaces.Box | spaces.Discrete) -> None:
     assert space_from_dict(json.loads(json.dumps(space_to_dict(space)))) == space
+
+
+def test_bounds_beyond_a_space_s_type_are_damage() -> None:
+    with pytest.raises(ModelFileError, match="a space in the model's JSON is damaged"):
+        space_from_dict({"shape": [1], "dtype": "int32", "low": ["0"], "high": ["inf"]})
 
 
 @pytest.mark.parametrize(
