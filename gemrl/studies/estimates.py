@@ -29,7 +29,7 @@ TRAINING = {
     "gem-discrete": 12.0,
 }
 """Milliseconds of training per environment step, on one thread of the machine that the results in docs/ come from."""
-ON_IMAGES = {"dqn": 10.0, "ddqn": 11.0, "dueling-dqn": 13.0, "clipped-ddqn": 20.0, "gem-discrete": 43.0}
+ON_IMAGES = {"dqn": 14.0, "ddqn": 15.0, "dueling-dqn": 18.0, "clipped-ddqn": 28.0, "gem-discrete": 62.0}
 ON_BOARDS = {"dqn": 1.0, "ddqn": 1.1, "dueling-dqn": 1.3, "clipped-ddqn": 1.6, "gem-discrete": 4.2}
 """The same of discrete agents that look at Atari, and at MinAtar: their presets train at other intervals."""
 
