@@ -48,7 +48,7 @@ def learning_curve(folder: Path) -> Path | None:
     bottom.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     figure.align_ylabels()
     target = folder / "learning_curve.png"
-    figure.savefig(target, metadata={"Software": None})
+    target.write_bytes(encoded(figure))
     plt.close(figure)
     return target
 
