@@ -39,7 +39,7 @@ def _forget_programs() -> Generator[None, None, None]:
 
 
 SMALL: dict[str, Any] = {
-    "net_arch": (16, 16),
+    "net_arch": (16,),
     "buffer_size": 2000,
     "learning_starts": 100,
     "train_freq": 50,
@@ -48,3 +48,6 @@ SMALL: dict[str, Any] = {
     "batch_size": 16,
 }
 """Fields of a model that compiles and trains in a moment."""
+
+SMALL_WORDS = ["--set", *(f"{name}={value}" for name, value in SMALL.items())]
+"""The same for the command line: tests with the same fields share their compiled programs."""

@@ -21,13 +21,13 @@ from gemrl.errors import RunFolderError
 from gemrl.recipes import RECIPES, Recipe, TabularRecipe
 from gemrl.recording import read_evaluations
 from gemrl.runs import describe
+from tests.conftest import SMALL_WORDS
 
-SMALL_WORDS = ["--eval-every", "100", "--eval-episodes", "2", "--set", "net_arch=(16, 16)", "learning_starts=100"]
-SMALL_WORDS += ["--set", "gradient_steps=6", "batch_size=16", "train_freq=50", "target_update_interval=50"]
+WORDS = ["--eval-every", "100", "--eval-episodes", "2", *SMALL_WORDS, "--set", "exploration_noise=0.2"]
 
 
 def train(folder: Path, *words: str, env: str = "Pendulum-v1") -> int:
-    return main(["train", env, "--steps", "250", "--run", str(folder), *SMALL_WORDS, *words])
+    return main(["train", env, "--steps", "250", "--run", str(folder), *WORDS, *words])
 
 
 @pytest.fixture(scope="module")
@@ -67,7 +67,7 @@ def test_a_run_leaves_its_files(run: Path) -> None:
     assert (description["algo"], description["env"], description["seed"], description["steps"]) == ("gem", "Pendulum-v1", 0, 250)
     assert {"gemrl", "jax", "gymnasium", "mujoco", "python", "platform"} <= description["versions"].keys()
     recipe = Recipe.from_dict(description["recipe"])
-    assert (recipe.net_arch, recipe.gradient_steps, recipe.learning_starts) == ((16, 16), 6, 100)  # both --set are kept
+    assert (recipe.net_arch, recipe.gradient_steps, recipe.exploration_noise) == ((16,), 6, 0.2)  # both --set are kept
     assert (run / "evaluations.csv").read_text().startswith("step,return_mean,return_std,length_mean,estimation_error\n100,")
     assert read_evaluations(run)["step"].tolist() == [100, 200, 250]
     with (run / "progress.csv").open() as file:
@@ -115,7 +115,7 @@ def test_arguments_of_an_environment_are_kept(
 
 def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(tmp_path)
-    assert main(["train", "Pendulum-v1", "--steps", "20", "--seed", "7", "--algo", "gem-paper", *SMALL_WORDS]) == 0
+    assert main(["train", "Pendulum-v1", "--steps", "20", "--seed", "7", "--algo", "gem-paper", *WORDS]) == 0
     assert (tmp_path / "runs/gem-paper/Pendulum-v1/7/run.json").exists()
     assert "runs/gem-paper/Pendulum-v1/7" in capsys.readouterr().out
 
@@ -174,7 +174,7 @@ def test_an_environment_that_goes_wrong(
         "gymnasium.register('Faulty-v0', lambda: Poisoned(observation=numpy.array([numpy.nan])))\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    words = ["train", "faulty_envs:Faulty-v0", "--steps", "400", "--run", str(tmp_path / "run"), *SMALL_WORDS]
+    words = ["train", "faulty_envs:Faulty-v0", "--steps", "400", "--run", str(tmp_path / "run"), *WORDS]
     words[words.index("--eval-every") + 1] = "400"
     assert main(words) == 1
     assert capsys.readouterr().err == "gemrl: the environment returned NaN or infinity in its observation at step 150\n"
@@ -269,7 +269,7 @@ def test_an_interrupt_saves_the_model_and_exits_with_130(tmp_path: Path) -> None
     # A shell that starts this in the background has its children ignore the signal, so it is set as a terminal has it.
     code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
     code += "from gemrl.cli import main; sys.exit(main(sys.argv[1:]))"
-    words = [sys.executable, "-c", code, "train", "Pendulum-v1", "--run", str(folder), *SMALL_WORDS]
+    words = [sys.executable, "-c", code, "train", "Pendulum-v1", "--run", str(folder), *WORDS]
     process = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline and not re.search(r"\n200,", _text(folder / "evaluations.csv")):

@@ -34,7 +34,7 @@ LAYOUT = Layout((3,), 1, 4)
 def small(name: str, **fields: Any) -> DiscreteRecipe:
     recipe = RECIPES[name]
     assert isinstance(recipe, DiscreteRecipe)
-    return recipe.but(**(SMALL | {"exploration_steps": 100} | fields))
+    return recipe.but(**(SMALL | {"net_arch": (16, 16), "exploration_steps": 100} | fields))
 
 
 def random_rows(count: int, seed: int = 0, lanes: int = 1) -> Rows:

@@ -25,7 +25,7 @@ FIXTURE = Path(__file__).parent / "fixtures" / "model-format-2"
 
 
 def test_a_model_of_this_format_loads_for_ever() -> None:
-    """Made once, by `GEM("Pendulum-v1", seed=0, **SMALL).learn(300)`; whatever changes, it must load and act the same."""
+    """Made once, by `GEM("Pendulum-v1", seed=0, ...).learn(300)`; whatever changes, it must load and act the same."""
     model = gemrl.load(FIXTURE, "Pendulum-v1")
     assert (model.algo, model.num_timesteps, len(model.memory)) == ("gem", 300, 300)
     observations = np.array([[1, 0, 0], [0, 1, 0.5], [-1, 0, -8]], np.float32)
@@ -37,7 +37,7 @@ def test_a_model_of_this_format_loads_for_ever() -> None:
 
 @pytest.mark.parametrize("kind", [GEM, SAC])
 def test_a_saved_memory_goes_on_as_if_nothing_had_been(kind: type[gemrl.Model], tmp_path: Path) -> None:
-    fields = SMALL if kind is GEM else {"net_arch": (16, 16), "learning_starts": 100, "batch_size": 16, "buffer_size": 2000}
+    fields = SMALL if kind is GEM else {"net_arch": (16,), "learning_starts": 100, "batch_size": 16, "buffer_size": 2000}
     model = kind("Pendulum-v1", seed=0, n_envs=2, **fields)
     model.learn(330)
     model.predict(np.zeros(3), deterministic=False)

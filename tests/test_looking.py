@@ -23,7 +23,7 @@ from gemrl.recollection import CUT, RUNNING, TERMINATED, Numbers, Recollection, 
 from gemrl.runs import create
 from gemrl.spaces import Layout
 from tests import test_planning as oracle
-from tests.test_cli import SMALL_WORDS
+from tests.test_cli import WORDS
 from tests.test_planning import insert_row as insert
 from tests.test_planning import plan_ring as plan
 
@@ -175,7 +175,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two environments, two checkpoints."""
     folder = tmp_path_factory.mktemp("runs") / "pendulum"
     words = ["train", "Pendulum-v1", "--steps", "700", "--run", str(folder), "--n-envs", "2", "--checkpoint-every", "400"]
-    assert main([*words, *SMALL_WORDS, "--set", "depth=20", "--eval-every", "700"]) == 0
+    assert main([*words, *WORDS, "--set", "depth=20", "--eval-every", "700"]) == 0
     return folder
 
 
@@ -273,7 +273,7 @@ def test_a_recipe_without_planned_returns_is_told(algo: str, tmp_path: Path, cap
 
 
 def test_a_memory_without_any_plan_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["train", "Pendulum-v1", "--steps", "50", "--run", str(tmp_path / "run"), *SMALL_WORDS, "--eval-episodes", "1"]
+    words = ["train", "Pendulum-v1", "--steps", "50", "--run", str(tmp_path / "run"), *WORDS, "--eval-episodes", "1"]
     assert main(words) == 0
     assert main(["memory", str(tmp_path / "run")]) == 2
     assert "no row of this memory was planned yet" in capsys.readouterr().err

@@ -193,7 +193,7 @@ FLAT = """
 import resource
 from gemrl.models import GEM
 from tests.probes import Truncated
-small = dict(net_arch=(8, 8), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
+small = dict(net_arch=(8,), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
 model = GEM(Truncated(), seed=0, **small)
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()

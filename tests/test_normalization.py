@@ -52,7 +52,7 @@ class Scaled(gym.ObservationWrapper):
 
 
 def trained(name: str, **fields: Any) -> Model:
-    fast: dict[str, Any] = {"net_arch": (32, 32), "learning_rate": 3e-3, "learning_starts": 300, "batch_size": 64, "tau": 0.1}
+    fast: dict[str, Any] = {"net_arch": (32,), "learning_rate": 3e-3, "learning_starts": 300, "batch_size": 64, "tau": 0.1}
     fast |= {"gamma": 0.5, "buffer_size": 2000, "train_freq": 100, "gradient_steps": 100, "target_update_interval": 1}
     model = MODELS[name](Scaled(probes.ObservationDependent()), seed=1, normalize_observations=True, **(fast | fields))
     return model.learn(1500)

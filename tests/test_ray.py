@@ -22,10 +22,10 @@ OWN = """
 algos = ["td3"]
 envs = ["mine:Mine-v0"]
 seeds = 2
-steps = 6000
+steps = 4000
 eval_every = 2000
 eval_episodes = 1
-settings = ["net_arch=(16,16)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
+settings = ["net_arch=(16,)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
 """
 PLACES = ("td3/mine-Mine-v0/0", "td3/mine-Mine-v0/1")
 MINE = """

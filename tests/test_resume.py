@@ -9,6 +9,8 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +29,7 @@ from gemrl.task import Task
 from gemrl.training import Moment
 from tests.torture import differences, run_killed, run_undisturbed
 
-SETTINGS = ["net_arch=(16, 16)", "learning_starts=100", "buffer_size=300"]
+SETTINGS = ["net_arch=(16,)", "learning_starts=100", "buffer_size=300"]
 ROUNDS = ["gradient_steps=6", "batch_size=16", "train_freq=50", "target_update_interval=50"]
 EVALUATIONS = ["--eval-every", "100", "--eval-episodes", "2"]
 
@@ -39,15 +41,15 @@ def train(folder: Path, steps: int, *words: str, env: str = "Pendulum-v1", algo:
 
 def test_three_kills_at_random_moments(tmp_path: Path) -> None:
     """One of them during a write; parameters, memory and evaluations come out byte for byte."""
-    words = ["Pendulum-v1", "--steps", "4000", "--checkpoint-every", "60", "--eval-every", "500", "--eval-episodes", "1"]
-    words += ["--set", "net_arch=(32, 32)", "learning_starts=200", "buffer_size=1000", "gradient_steps=10"]
+    words = ["Pendulum-v1", "--steps", "2000", "--checkpoint-every", "40", "--eval-every", "500", "--eval-episodes", "1"]
+    words += ["--set", "net_arch=(32,)", "learning_starts=200", "buffer_size=1000", "gradient_steps=10"]
     run_undisturbed(tmp_path / "undisturbed", *words)
-    assert run_killed(tmp_path / "killed", 3, 1000, random.Random(0), *words) == (3, 1)
+    assert run_killed(tmp_path / "killed", 3, 500, random.Random(0), *words) == (3, 1)
     assert differences(tmp_path / "undisturbed", tmp_path / "killed") == []
 
 
 FEW = ["gradient_steps=1", "batch_size=4", "train_freq=50", "target_update_interval=150"]
-GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1"]
+GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--env-args", "max_num_frames_per_episode=1000"]
 
 
 @pytest.mark.parametrize(
@@ -145,10 +147,25 @@ def command(*words: str, env: dict[str, str] | None = None) -> subprocess.Comple
 
 
 WORDS = ["interrupted_env:Interrupted-v0", "--steps", "500", *EVALUATIONS, "--set", *SETTINGS, *ROUNDS]
+QUIETLY = ["--checkpoint-every", "100", "--eval-every", "1000"]
+"""Only the final evaluation, so that every step before it is one of training."""
+
+
+@pytest.fixture(scope="module")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """Makes the run of WORDS and some more, whose environment does nothing strange."""
+
+    @cache
+    def made(*words: str) -> Path:
+        folder = tmp_path_factory.mktemp("undisturbed")
+        assert command("train", *WORDS, *words, "--run", str(folder / "run"), env=with_deed(folder, "pass")).returncode == 0
+        return folder / "run"
+
+    return made
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_leaves_a_checkpoint_of_that_very_step(tmp_path: Path, name: str) -> None:
+def test_an_interrupt_leaves_a_checkpoint_of_that_very_step(tmp_path: Path, undisturbed: Callable[..., Path], name: str) -> None:
     env = with_deed(
         tmp_path, f"signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT)); os.kill(os.getpid(), signal.{name})"
     )
@@ -163,44 +180,55 @@ def test_an_interrupt_leaves_a_checkpoint_of_that_very_step(tmp_path: Path, name
     assert "holds a run that is not finished; go on with: gemrl resume" in shown.stderr
     shown = command("resume", str(tmp_path / "run"), env=env)
     assert shown.returncode == 0, shown.stderr
-    assert command("train", *WORDS, "--run", str(tmp_path / "undisturbed"), env=env).returncode == 0
-    assert differences(tmp_path / "run", tmp_path / "undisturbed") == []
-    assert progress_steps(tmp_path / "run") == progress_steps(tmp_path / "undisturbed") == [100, 200, 300, 400, 500]
+    assert differences(tmp_path / "run", undisturbed()) == []
+    assert progress_steps(tmp_path / "run") == progress_steps(undisturbed()) == [100, 200, 300, 400, 500]
 
 
-def test_two_interrupts_end_it_at_once(tmp_path: Path) -> None:
+def test_two_interrupts_end_it_at_once(tmp_path: Path, undisturbed: Callable[..., Path]) -> None:
     deed = "[os.kill(os.getpid(), signal.SIGINT) for _ in range(2)]; import time; time.sleep(60)"
     env = with_deed(tmp_path, deed, at=(331,))
-    words = ["--checkpoint-every", "100", "--eval-every", "1000", "--run"]
-    shown = command("train", *WORDS, *words, str(tmp_path / "run"), env=env)
+    shown = command("train", *WORDS, *QUIETLY, "--run", str(tmp_path / "run"), env=env)
     assert shown.returncode == 130
     assert "stopped at once" in shown.stderr
     assert {folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir()} == {"000000200", "000000300"}
     assert command("resume", str(tmp_path / "run"), env=env).returncode == 0
-    assert command("train", *WORDS, *words, str(tmp_path / "undisturbed"), env=env).returncode == 0
-    assert differences(tmp_path / "run", tmp_path / "undisturbed") == []
+    assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
+
+
+def test_an_environment_that_does_not_answer_ends_the_process(tmp_path: Path, undisturbed: Callable[..., Path]) -> None:
+    env = with_deed(tmp_path, "import time; time.sleep(600)", at=(331,))
+    shown = command("train", *WORDS, *QUIETLY, "--env-timeout", "2", "--run", str(tmp_path / "run"), env=env)
+    assert shown.returncode == 1
+    (line,) = shown.stderr.strip().splitlines()
+    assert "the environment did not answer at step 331 for 2 s" in line
+    assert command("resume", str(tmp_path / "run"), env=env).returncode == 0
+    assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
 
 
 @pytest.mark.parametrize(
     ("deed", "message"),
     [
         ("raise OSError('the cable is loose')", "the environment raised OSError at step 331: the cable is loose"),
-        ("import time; time.sleep(600)", "the environment did not answer at step 331 for 2 s"),
         ("return 'nothing', 0.0, False, False, {}", "the environment returned an observation that is no array at step 331"),
         ("return self._get_obs(), None, False, False, {}", "the environment returned the reward None, which is no number"),
     ],
 )
-def test_a_fault_is_one_line_and_the_run_goes_on_when_it_is_gone(tmp_path: Path, deed: str, message: str) -> None:
-    env = with_deed(tmp_path, deed, at=(331,))
-    words = ["--run", str(tmp_path / "run"), "--checkpoint-every", "50", "--env-timeout", "2"]
-    words += ["--eval-every", "1000"]  # only the final one, so that step 331 is one of training
-    shown = command("train", *WORDS, *words, env=env)
-    assert shown.returncode == 1
-    assert shown.stderr.strip().splitlines() == [next(line for line in shown.stderr.splitlines() if message in line)]
-    assert command("resume", str(tmp_path / "run"), env=env).returncode == 0
-    words[1] = str(tmp_path / "undisturbed")
-    assert command("train", *WORDS, *words, env=env).returncode == 0
-    assert differences(tmp_path / "run", tmp_path / "undisturbed") == []
+def test_a_fault_is_one_line_and_the_run_goes_on_when_it_is_gone(
+    tmp_path: Path,
+    undisturbed: Callable[..., Path],
+    deed: str,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with_deed(tmp_path, deed, at=(331,))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "interrupted_env", raising=False)
+    assert main(["train", *WORDS, *QUIETLY, "--run", str(tmp_path / "run")]) == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert message in line
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
 
 
 @pytest.fixture(scope="module")

@@ -122,7 +122,7 @@ ALIVE: dict[str, Any] = {
 
 
 def policy_after(**fields: Any) -> np.ndarray:
-    lively = SMALL | {"learning_rate": 1e-2, "gradient_steps": 20, "target_update_interval": 1}
+    lively = SMALL | {"net_arch": (16, 16), "learning_rate": 1e-2, "gradient_steps": 20, "target_update_interval": 1}
     model = SAC("InvertedPendulum-v5", seed=0, **(lively | fields)).learn(250)
     return model.agent.act(np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32))
 

@@ -32,7 +32,7 @@ seeds = 1
 steps = 1200
 eval_every = 500
 eval_episodes = 1
-settings = ["net_arch=(16,16)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
+settings = ["net_arch=(16,)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
 """
 PLACES = ("gem/Pendulum-v1/0", "td3/Pendulum-v1/0")
 
@@ -71,7 +71,7 @@ def test_a_study_leaves_runs_as_train_does(undisturbed: Path, tmp_path: Path) ->
     run = describe(undisturbed / PLACES[1])
     assert content["recipes"]["td3"]["Pendulum-v1"] == run["recipe"]
     assert run["threads"] == 1
-    settings = "net_arch=(16,16)", "learning_starts=200", "batch_size=16", "buffer_size=1000"
+    settings = "net_arch=(16,)", "learning_starts=200", "batch_size=16", "buffer_size=1000"
     words = ["train", "Pendulum-v1", "--algo", "td3", "--steps", "1200", "--eval-every", "500", "--eval-episodes", "1"]
     words += ["--threads", "1", "--run", str(tmp_path / "run"), "--set", *settings]
     subprocess.run([sys.executable, "-m", "gemrl", *words], check=True, capture_output=True)

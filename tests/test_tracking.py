@@ -16,7 +16,7 @@ import pytest
 from gemrl.cli import main
 from gemrl.runs import describe
 
-WORDS = ["--eval-every", "100", "--eval-episodes", "1", "--set", "net_arch=(8, 8)", "learning_starts=100", "gradient_steps=2"]
+WORDS = ["--eval-every", "100", "--eval-episodes", "1", "--set", "net_arch=(8,)", "learning_starts=100", "gradient_steps=2"]
 WORDS += ["--set", "batch_size=8", "train_freq=50", "target_update_interval=50"]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from gemrl.agents.host import OffPolicyAgent
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.models import GEM, MODELS
 from gemrl.saving import named_arrays
@@ -83,7 +84,7 @@ def test_each_lane_holds_the_trajectories_of_its_environment(kind: str) -> None:
 @pytest.mark.parametrize("name", ["gem", "td3", "sac", "td3-sil", "optimality-tightening"])
 def test_agents_learn_from_several_environments(name: str) -> None:
     """Where the reward is the observation and every step ends an episode, Q(s, a) = s, whatever the agent."""
-    fields = SMALL | {"train_freq": 48, "learning_rate": 3e-3, "gradient_steps": 60, "net_arch": (32, 32)}
+    fields = SMALL | {"train_freq": 48, "learning_rate": 3e-3, "gradient_steps": 60, "net_arch": (32,)}
     model = MODELS[name]([probes.ObservationDependent() for _ in range(3)], seed=0, **fields).learn(600)
     assert (model.n_envs, model.num_timesteps, len(model.memory)) == (3, 600, 600)
     seen = {model.memory.lane(lane)["observation"].tobytes() for lane in range(3)}
@@ -150,13 +151,14 @@ def test_cadences_count_single_steps(n_envs: int, monkeypatch: pytest.MonkeyPatc
     td3 = MODELS["td3"]("Pendulum-v1", n_envs=n_envs, seed=0, learning_starts=0, net_arch=(8,), buffer_size=500).learn(steps)
     assert td3.agent.learner.updates == steps
     gem = GEM("Pendulum-v1", n_envs=n_envs, seed=0, **(SMALL | {"learning_starts": 0, "gradient_steps": 1, "train_freq": 20}))
-    moves, learn = [], gem.agent.learn
+    assert isinstance(gem.agent, OffPolicyAgent)
+    moves, family = [], gem.agent._family
 
-    def counted(step: int) -> dict[str, float]:
-        moves.append(gem.agent.refreshes(step))
-        return learn(step)
+    def counted(_: Any, learner: Any, memory: Any, rows: Any, count: Any, due: bool) -> tuple[Any, Any, dict[str, Any]]:
+        moves.append(due)
+        return *family.remember(learner, memory, rows, count), {}
 
-    monkeypatch.setattr(gem.agent, "learn", counted)
+    monkeypatch.setattr(gem.agent, "_family", family._replace(train_round=counted))
     gem.learn(steps)
     periods = steps // SMALL["target_update_interval"]
     assert (len(moves), sum(moves)) == (steps // 20, periods + 1)  # the first round, and one in every period after it
