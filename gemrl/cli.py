@@ -159,6 +159,12 @@ def _add_evaluate(commands: Subcommands[_Parser]) -> None:
     )
     evaluate.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     evaluate.add_argument("--episodes", type=count, default=10, metavar="K", help="how many episodes (default: 10)")
+    evaluate.add_argument(
+        "--seed",
+        type=whole,
+        metavar="S",
+        help="the seed of the episodes (default: that of the run, whose evaluations play the same)",
+    )
     evaluate.add_argument("--video", type=Path, metavar="FILE", help="film the first episode into FILE (.mp4 or .gif)")
     evaluate.add_argument("--render", action="store_true", help="show the first episode in a window")
     _add_device(evaluate)
@@ -177,7 +183,7 @@ def _add_algos(commands: Subcommands[_Parser]) -> None:
     algos = commands.add_parser(
         "algos",
         help="list the algorithms and what each differs in",
-        description="List the algorithms, each as what it differs in from gem.",
+        description="List the algorithms, each as what it differs in from the one it is best compared with.",
         allow_abbrev=False,
     )
     algos.add_argument("--fields", action="store_true", help="list the fields of a recipe instead")

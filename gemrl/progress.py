@@ -30,6 +30,7 @@ PROGRESS_COLUMNS = (
     "eval/mean_reward",
     "eval/mean_ep_length",
     "eval/capped_episodes",
+    "eval/estimation_error",
 )
 """Named as Stable-Baselines3 names them, where it has them."""
 
@@ -92,4 +93,5 @@ class Progress:
             line["eval/mean_reward"] = evaluation.return_mean
             line["eval/mean_ep_length"] = evaluation.length_mean
             line["eval/capped_episodes"] = evaluation.capped
+            line["eval/estimation_error"] = evaluation.estimation_error
         return line

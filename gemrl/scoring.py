@@ -12,7 +12,7 @@ from gemrl.env_args import env_title, environment_of
 def evaluate_run(options: argparse.Namespace) -> int:
     """Scores a run's model, films it or shows it."""
     run = runs.describe(options.run)
-    place = environment_of(run)
+    place, seed = environment_of(run), run["seed"] if options.seed is None else options.seed
     if options.video or options.render:
         from gemrl.video import check_film, check_mode, check_screen
 
@@ -30,13 +30,14 @@ def evaluate_run(options: argparse.Namespace) -> int:
         from gemrl.video import film, watch
 
         if options.video:
-            frames = film(model, place, run["seed"], options.video)
+            frames = film(model, place, seed, options.video)
             print(f"filmed {frames} frames into {options.video}")
         if options.render:
-            watch(model, place, run["seed"])
-    evaluator = Evaluator(place, episodes=options.episodes, seed=run["seed"])
+            watch(model, place, seed)
+    evaluator = Evaluator(place, episodes=options.episodes, seed=seed)
     result = evaluator(model.agent)
     evaluator.close()
-    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {options.episodes} episodes")
+    other = "" if seed == run["seed"] else f" of seed {seed}"
+    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {options.episodes} episodes{other}")
     print(evaluation_line(model.num_timesteps, result))
     return DONE

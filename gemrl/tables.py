@@ -26,7 +26,7 @@ PARENTS: dict[str, tuple[str, AnyRecipe]] = {
 
 INNER = {
     "planner": "of Planned: Twin, Single, NStep, LambdaReturn or TwinReleased",
-    "depth": "the rollout cap of the planner (the paper's d), or of Fresh targets",
+    "depth": "the rollout cap of the planner (the paper's d); n of NStep and of Fresh targets",
     "lam": "LambdaReturn's decay",
     "alpha": "the loss's weight on underestimates; 1 is the squared error",
     "subset": "of Fresh: how many critics are drawn for the smallest value; 0 takes all",
@@ -39,6 +39,7 @@ INNER = {
 INNER_DISCRETE = {
     "planner": INNER["planner"],
     "depth": INNER["depth"],
+    "lam": INNER["lam"],
     "alpha": "the loss's weight on underestimates; 1 is Huber's error",
 }
 

@@ -73,6 +73,7 @@ def test_a_run_leaves_its_files(run: Path) -> None:
     with (run / "progress.csv").open() as file:
         last = list(csv.DictReader(file))[-1]
     assert (last["time/total_timesteps"], last["train/n_updates"]) == ("250", "18")
+    assert float(last["eval/estimation_error"]) == read_evaluations(run)["estimation_error"][-1]
     assert float(last["rollout/ep_rew_mean"]) < 0
     assert (run / "learning_curve.png").read_bytes()[:4] == b"\x89PNG"
     assert (run / "model.safetensors").stat().st_mode & 0o777 == 0o644
@@ -91,8 +92,13 @@ def test_evaluate_scores_a_run(run: Path, capsys: pytest.CaptureFixture[str]) ->
     """On the episodes of training's own evaluations, so the final one comes out again."""
     assert main(["evaluate", str(run), "--episodes", "2"]) == 0
     shown = capsys.readouterr().out
-    assert f"return {read_evaluations(run)['return_mean'][-1]:10,.1f}" in shown
+    final = f"return {read_evaluations(run)['return_mean'][-1]:10,.1f}"
+    assert final in shown
     assert gemrl.load(run).num_timesteps == 250
+    assert main(["evaluate", str(run), "--episodes", "2", "--seed", "99"]) == 0
+    shown = capsys.readouterr().out
+    assert "seed 0, 2 episodes of seed 99" in shown
+    assert final not in shown
 
 
 def test_arguments_of_an_environment_are_kept(

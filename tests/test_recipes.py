@@ -18,6 +18,7 @@ from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe,
 from gemrl.recipes.continuous import preset_depth
 from gemrl.recipes.discrete import IMAGES, DiscreteRecipe
 from gemrl.spaces import Layout
+from gemrl.tables import fields_tables
 from gemrl.targets import Fresh, Planned, SelfImitation, Tightening
 
 VECTOR = Layout((3,), 2)
@@ -277,3 +278,12 @@ def test_the_preset_of_atari() -> None:
 )
 def test_gem_is_its_kin_that_fits(name: str, layout: Layout, found: str) -> None:
     assert suited(name, layout) == found
+
+
+def test_every_settable_field_is_told() -> None:
+    """`gemrl algos --fields` lists whatever --set takes, but for the second name of `depth` and what discrete actions refuse."""
+    told = {str(cell) for table in fields_tables() for cell in table.columns[0].cells}
+    assert {name for recipe in RECIPES.values() for name in recipe.settable()} - told == {"n"}
+    of_discrete = {str(cell) for cell in fields_tables()[1].columns[0].cells}
+    discrete = [recipe for recipe in RECIPES.values() if isinstance(recipe, DiscreteRecipe)]
+    assert {name for recipe in discrete for name in recipe.settable()} - of_discrete == {"n", "subset"}
