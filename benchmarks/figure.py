@@ -20,26 +20,30 @@ def draw(results: Results, target: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(2, 2, figsize=(10, 7), layout="constrained", dpi=130)
-    _bars(axes[0, 0], results, "round", "ms per gradient step (less is better)")
-    _bars(axes[0, 1], results, "loop", "environment steps / s (more is better)")
-    _lines(axes[1, 0], results, "rows", "rows of memory")
-    _lines(axes[1, 1], results, "depth", "greatest length of a rollout (depth)")
-    axes[0, 0].set_title("Gradient steps, many in a call", fontsize=11)
-    axes[0, 1].set_title("Whole training loop on HalfCheetah-v5", fontsize=11)
-    axes[1, 0].set_title("GEM's round and its memory, one thread", fontsize=11)
-    axes[1, 1].set_title("GEM's round and its depth, one thread", fontsize=11)
-    for panel in axes.flat:
+    places = [["vectors"] * 4 + ["images"] * 2 + ["loop"] * 4, ["rows"] * 5 + ["depth"] * 5]
+    figure, axes = plt.subplot_mosaic(places, figsize=(12, 7), layout="constrained", dpi=130)
+    _bars(axes["vectors"], results, "round", ("td3", "sac"), "ms per gradient step (less is better)")
+    _bars(axes["images"], results, "round", ("dqn",), "ms per gradient step (less is better)")
+    _bars(axes["loop"], results, "loop", ("td3", "sac"), "environment steps / s (more is better)")
+    _lines(axes["rows"], results, "rows", "rows of memory")
+    _lines(axes["depth"], results, "depth", "greatest length of a rollout (depth)")
+    axes["vectors"].set_title("Gradient steps, many in a call", fontsize=11)
+    axes["images"].set_title("The same on images", fontsize=11)
+    axes["loop"].set_title("Whole training loop on HalfCheetah-v5", fontsize=11)
+    axes["rows"].set_title("GEM's round and its memory, one thread", fontsize=11)
+    axes["depth"].set_title("GEM's round and its depth, one thread", fontsize=11)
+    for panel in axes.values():
         panel.spines[["top", "right"]].set_visible(False)
         panel.set_axisbelow(True)
     figure.savefig(target, metadata={"Software": None})
 
 
-def _bars(panel: Any, results: Results, task: str, label: str) -> None:
+def _bars(panel: Any, results: Results, task: str, algos: tuple[str, ...], label: str) -> None:
     """A group of bars for each algorithm and number of threads, a bar for each library."""
-    # DQN looks at images, so that its bars would make all others invisible; the table has it.
-    records = [record for record in results["peers"] if record["task"] == task and record["algo"] != "dqn"]
+    records = [record for record in results["peers"] if record["task"] == task and record["algo"] in algos]
     for place, (name, colour) in enumerate(COLOURS.items()):
+        if any(name not in record["seconds"] for record in records):
+            continue
         times = [medians(record["seconds"])[name] / record["count"] for record in records]
         heights = [1 / spent for spent in times] if task == "loop" else [1e3 * spent for spent in times]
         bars = panel.bar([at + 0.27 * (place - 1) for at in range(len(records))], heights, 0.25, color=colour, label=name)
@@ -49,7 +53,8 @@ def _bars(panel: Any, results: Results, task: str, label: str) -> None:
     panel.set_ylabel(label)
     panel.margins(y=0.22)  # room for the legend above the bars
     panel.grid(axis="y", alpha=0.3)
-    panel.legend(fontsize=8, frameon=False, ncols=3, loc="upper center")
+    if "td3" in algos:
+        panel.legend(fontsize=8, frameon=False, ncols=3, loc="upper center")
 
 
 def _lines(panel: Any, results: Results, name: str, label: str) -> None:

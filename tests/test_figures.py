@@ -171,7 +171,7 @@ def test_games_with_sticky_actions_have_a_figure_of_their_own(tmp_path: Path, ca
         name, other = ("atari-sticky", "atari") if chance else ("atari", "atari-sticky")
         drawing = draw(FIGURES[name], collect(place), formats=["svg"])
         assert b"<!-- agent steps (4 frames each) -->" in drawing.files["svg"]
-        assert "Mean over 1 run of evaluations with a share of 0.001 of random actions" in drawing.caption
+        assert "One run of evaluations with a share of 0.001 of random actions" in drawing.caption
         assert main(["figure", other, "--runs", str(place)]) == 2
         assert f"with{'out' * (chance > 0)} sticky actions" in capsys.readouterr().err
     assert main(["figure", "atari", *words]) == 0

@@ -141,12 +141,12 @@ def captioned(figure: Figure, collection: Collection, methods: Sequence[str], en
     """What the curves and bands are, in words."""
     seeds = [len(collection.of(method, env)) for method in methods for env in envs if collection.of(method, env)]
     runs = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
-    band = {1.0: "one standard deviation", 0.5: "half a standard deviation"}[figure.band]
+    band = {1.0: ", band: one standard deviation of runs", 0.5: ", band: half a standard deviation of runs"}[figure.band]
     smooth = f"moving average over {window} evaluations" if window > 1 else "not smoothed"
-    plural = "s" if max(seeds) > 1 else ""
     lucky = {run.recipe.get("evaluation_eps", 0.0) for method in methods for env in envs for run in collection.of(method, env)}
     evaluations = evaluated("evaluations", max(lucky))
-    words = f"{figure.title}. Mean over {runs} run{plural} of {evaluations}, band: {band} of runs, {smooth}."
+    mean, band = (f"Mean over {runs} runs", band) if max(seeds) > 1 else ("One run", "")
+    words = f"{figure.title}. {mean} of {evaluations}{band}, {smooth}."
     if ERROR in figure.rows:
         soft = " The values of sac have entropy in them." if "sac" in methods else ""
         words += f" Estimation error: Q(s, a) minus the discounted return that followed, mean over visited steps.{soft}"
