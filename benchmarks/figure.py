@@ -20,7 +20,7 @@ def draw(results: Results, target: Path) -> None:
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    places = [["vectors"] * 4 + ["images"] * 2 + ["loop"] * 4, ["rows"] * 5 + ["depth"] * 5]
+    places: list[Any] = [["vectors"] * 4 + ["images"] * 2 + ["loop"] * 4, ["rows"] * 5 + ["depth"] * 5]
     figure, axes = plt.subplot_mosaic(places, figsize=(12, 7), layout="constrained", dpi=130)
     _bars(axes["vectors"], results, "round", ("td3", "sac"), "ms per gradient step (less is better)")
     _bars(axes["images"], results, "round", ("dqn",), "ms per gradient step (less is better)")

@@ -8,6 +8,7 @@ import gymnasium as gym
 
 from gemrl.agents import LearningAgent
 from gemrl.peers import as_vec_env, vec_normalize
+from gemrl.progress import Progress
 from gemrl.recipes import AnyRecipe
 from gemrl.spaces import Spaces
 from gemrl.vector import AnyTask
@@ -19,6 +20,8 @@ class Attributes:
     recipe: AnyRecipe
     agent: LearningAgent
     spaces: Spaces
+    num_timesteps: int
+    _progress: Progress
     _task: AnyTask | None
 
     @property
@@ -42,9 +45,32 @@ class Attributes:
         return self.recipe.gamma
 
     @property
+    def learning_rate(self) -> float:
+        """The step size of Adam; 0 for tables, which have none."""
+        return getattr(self.recipe, "learning_rate", 0.0)
+
+    @property
+    def exploration_rate(self) -> float:
+        """The share of random actions; 0 where actions are continuous."""
+        return self._progress.line(self.num_timesteps, None).get("rollout/exploration_rate", 0.0)
+
+    @property
+    def ep_info_buffer(self) -> list[dict[str, float]]:
+        """Return and length of the last hundred episodes, as a Monitor tells them."""
+        return [{"r": episode.total, "l": episode.length} for episode in self._progress.finished]
+
+    @property
+    def _n_updates(self) -> int:
+        return self._progress.updates
+
+    @property
+    def _episode_num(self) -> int:
+        return self._progress.episodes
+
+    @property
     def n_envs(self) -> int:
         """Environments stepped together."""
-        return self._task.lanes if self._task else 1
+        return self.agent.lanes
 
     @property
     def env(self) -> Any:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numbers
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from gemrl.errors import BadValue
-from gemrl.progress import Progress
 from gemrl.tracking import Tracker
 from gemrl.training import Moment
 
@@ -75,7 +75,11 @@ class Watchers:
         for one in self._theirs:
             one.update_locals(self._locals)
             answers.append(one.on_step())
-        return all(answer is not False for answer in answers)
+        if moment.rounds:
+            for one in self._theirs:
+                one.on_rollout_end()
+                one.on_rollout_start()
+        return all(answer is None or bool(answer) for answer in answers)
 
     def end(self) -> None:
         """After the last step."""
@@ -89,6 +93,7 @@ class Logger:
 
     def __init__(self, tracker: Tracker | None = None) -> None:
         self.name_to_value: dict[str, Any] = {}
+        self.name_to_count: dict[str, int] = {}
         self._tracker = tracker
 
     def record(self, key: str, value: Any, exclude: Any = None) -> None:
@@ -96,28 +101,28 @@ class Logger:
         self.name_to_value[key] = value
 
     def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
-        """Notes a value; only the last one is kept."""
-        self.record(key, value)
-
-    def tell(self, progress: Progress, moment: Moment, interval: int | None, verbose: int) -> None:
-        """Every `interval` episodes and at evaluations: writes how training goes, and prints it if verbose."""
-        before = progress.episodes
-        progress.note(moment)
-        if moment.evaluation or (interval and progress.episodes // interval > before // interval):
-            for name, value in progress.line(moment.step, moment.evaluation).items():
-                self.record(name, value)
-            if verbose:
-                print(", ".join(f"{name} {_shown(value)}" for name, value in self.name_to_value.items()))
-            self.dump(moment.step)
+        """Notes one of several values, whose mean is told."""
+        count = self.name_to_count[key] = self.name_to_count.get(key, 0) + 1
+        mean = self.name_to_value.get(key, 0.0)
+        self.record(key, mean + (value - mean) / count)
 
     def dump(self, step: int = 0) -> None:
         """Writes what was noted to TensorBoard, if it is in use, and forgets it."""
         if self._tracker:
             told = {key: float(value) for key, value in self.name_to_value.items() if isinstance(value, numbers.Real)}
             self._tracker.write(told, step)
-        self.name_to_value = {}
+        self.name_to_value, self.name_to_count = {}, {}
 
     def close(self) -> None:
         """Brings everything to the disk; a later value opens a new file."""
         if self._tracker:
             self._tracker.close()
+
+
+def tell(logger: Any, line: Mapping[str, float], step: int, verbose: int) -> None:
+    """Writes a line of progress to a logger, ours or Stable-Baselines3's, with what callbacks noted; prints it if verbose."""
+    for name, value in line.items():
+        logger.record(name, value)
+    if verbose and isinstance(logger, Logger):  # others print as they were configured
+        print(", ".join(f"{name} {_shown(value)}" for name, value in logger.name_to_value.items()))
+    logger.dump(step)

@@ -153,9 +153,10 @@ def checked_reset(env: gym.Env, seed: int | None, spaces: Spaces, where: str) ->
 
 def checked_step(env: gym.Env, action: np.ndarray, spaces: Spaces, where: str) -> Outcome:
     """Takes an action [A]; whatever the environment does wrong is told with its place."""
+    taken = spaces.taken(action)
     try:
         with answering(where):
-            observation, reward, terminated, truncated, info = env.step(spaces.taken(action))
+            observation, reward, terminated, truncated, info = env.step(taken)
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
     try:

@@ -13,10 +13,11 @@ import numpy as np
 from gemrl import persistence
 from gemrl.agents.kinds import make_agent
 from gemrl.attributes import Attributes
-from gemrl.callbacks import AnyCallback, Logger, Watchers
+from gemrl.callbacks import AnyCallback, Logger, Watchers, tell
 from gemrl.device import find_device
 from gemrl.environments import EnvironmentMaker
 from gemrl.errors import BadValue, GemrlError, check_number
+from gemrl.evaluation import Evaluation
 from gemrl.progress import Progress
 from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.seeding import stream
@@ -24,7 +25,7 @@ from gemrl.snapshot import Snapshot
 from gemrl.spaces import Spaces
 from gemrl.tracking import TensorBoard, check_installed, numbered
 from gemrl.training import Moment, Schedule, scheduled, train
-from gemrl.vector import AnyTask, as_task, made, name_of, spaces_of
+from gemrl.vector import AnyTask, as_task, check_lanes, made, name_of, spaces_of
 from gemrl.watchdog import Interrupts
 
 POLICIES = ("MlpPolicy", "CnnPolicy")
@@ -66,8 +67,7 @@ class Model(Attributes):
             raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
         env_id, env = env if isinstance(env, str) else name_of(env), made(env, n_envs)
         layout = spaces_of(env).layout
-        self.algo = suited(self.algo, layout)
-        chosen = recipe(self.algo).for_environment(env_id, layout).but(**fields)
+        chosen = recipe(suited(self.algo, layout)).for_environment(env_id, layout).but(**fields)
         self._setup(chosen, env, seed, device, verbose, tensorboard_log)
 
     @classmethod
@@ -96,20 +96,26 @@ class Model(Attributes):
         self.device = find_device(device)
         self.num_timesteps = 0
         self.verbose = verbose
-        self.logger, self._log = Logger(), log
+        self.logger: Any = Logger()
+        self._log, self._progress = log, Progress(chosen)
         self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
         self.spaces: Spaces = env if self._task is None else self._task.spaces
+        self.algo = suited(self.algo, self.spaces.layout)
+        if not isinstance(chosen, type(recipe(self.algo))):
+            raise BadValue(f"a {type(chosen).__name__} is no recipe for {self.algo}, which is what fits this environment")
         self._episodes: tuple[str | None, Snapshot] | None = None  # of what kind of task, when the model was saved
         self._predictions = stream(self.seed, "predictions")
         lanes = self._task.lanes if self._task else lanes
         self.agent = make_agent(chosen, self.spaces.layout, lanes=lanes, seed=self.seed, device=self.device)
 
-    def set_env(self, env: Any) -> None:
-        """Changes the environment for one, or as many, with the same spaces; a loaded model goes on with its episodes there."""
+    def set_env(self, env: Any, force_reset: bool = True) -> None:
+        """Changes the environment for one, or as many, with the same spaces; a loaded model goes on with its episodes there.
+
+        `force_reset` changes nothing: `learn` always begins new episodes.
+        """
         task = as_task(made(env, self.agent.lanes), self.seed)
         task.spaces.check_fits(self.spaces)
-        if task.lanes != self.agent.lanes:
-            raise BadValue(f"the model's memory is for {self.agent.lanes} environments, not {task.lanes}")
+        check_lanes(self.agent.lanes, task.lanes)
         if self._task is None:
             self._go_on_in(task)
         self._task = task
@@ -160,13 +166,16 @@ class Model(Attributes):
         check_number("total_timesteps", total_timesteps, 1, whole=True)
         self.num_timesteps = 0 if reset_num_timesteps else self.num_timesteps
         steps = self.num_timesteps + total_timesteps
-        if self._log:
+        if self._log and isinstance(self.logger, Logger):
             self.logger = Logger(TensorBoard(numbered(self._log, tb_log_name or self.algo, anew=reset_num_timesteps)))
+        self._progress = Progress(self.recipe) if reset_num_timesteps else self._progress
+        self._progress.go_on(self.num_timesteps)
         watchers = Watchers(self, callback, steps)
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
-        with closing(self.logger), closing(schedule.evaluator) if schedule else nullcontext():
+        ours = closing(self.logger) if isinstance(self.logger, Logger) else nullcontext()
+        with ours, closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
-                schedule.evaluator.spaces.check_fits(self.spaces)
+                schedule.evaluator.spaces.check_fits(self.spaces, to_remember=False)
             moments = self.train(steps, schedule)
             if progress_bar:
                 from gemrl.console import with_progress
@@ -177,16 +186,26 @@ class Model(Attributes):
 
     def _watch(self, moments: Iterator[Moment], watchers: Watchers, log_interval: int | None) -> None:
         """Trains as long as the watchers let it; Ctrl-C ends it where learner and memory are whole."""
-        progress = Progress(self.recipe)
         watchers.start()
         with Interrupts(_interrupt) as interrupts:
             for moment in moments:
-                self.logger.tell(progress, moment, log_interval, self.verbose)
+                before = self._progress.episodes
+                self._progress.note(moment)
+                if moment.evaluation or (log_interval and self._progress.episodes // log_interval > before // log_interval):
+                    self.dump_logs(moment.evaluation)
                 if not watchers.go_on(moment):
                     break
                 if interrupts.asked:
                     _interrupt()
         watchers.end()
+
+    def dump_logs(self, evaluation: Evaluation | None = None) -> None:
+        """Tells the logger how training goes."""
+        tell(self.logger, self._progress.line(self.num_timesteps, evaluation), self.num_timesteps, self.verbose)
+
+    def set_logger(self, logger: Any) -> None:
+        """Takes another logger, such as one that Stable-Baselines3's `configure` made."""
+        self.logger = logger
 
     def predict(
         self,

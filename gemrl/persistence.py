@@ -6,12 +6,12 @@ import os
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import gemrl
-from gemrl.errors import DAMAGED, GemrlError, ModelFileError, check_number
+from gemrl.errors import DAMAGED, GemrlError, ModelFileError, UnsupportedSpace, check_number
 from gemrl.recipes import RECIPES, AnyRecipe, recipe, suited
 from gemrl.saving import ModelFiles
 from gemrl.snapshot import Snapshot
-from gemrl.spaces import Spaces, space_from_dict, space_to_dict
-from gemrl.vector import made
+from gemrl.spaces import Layout, Spaces, space_from_dict, space_to_dict
+from gemrl.vector import check_lanes, made
 
 if TYPE_CHECKING:
     from gemrl.model import Model
@@ -46,7 +46,7 @@ def load(kind: type[AnyModel], path: str | os.PathLike[str], env: Any, device: s
     try:
         observation, action = (space_from_dict(header[name]) for name in ("observation_space", "action_space"))
         spaces = Spaces(observation, action, header.get("frames", 1))
-        if algo not in RECIPES or algo not in (kind.algo, suited(kind.algo, spaces.layout)):
+        if algo not in RECIPES or algo not in (kind.algo, _kin(kind.algo, spaces.layout)):
             raise ModelFileError(f"{path} holds {algo!r}, not {kind.algo!r}: gemrl.load(path) loads any model")
         model = _from_files(kind, files, header, spaces, env, device)
         model.algo = algo
@@ -66,10 +66,19 @@ def _from_files(
     check_number("n_envs", lanes, 1, MOST_LANES, whole=True)
     place = spaces if env is None else made(env, lanes)
     model = kind.from_recipe(chosen, place, seed=int(header["seed"]), device=device, lanes=lanes)
-    model.spaces.check_fits(spaces)
+    saved = files.read_memory(header)
+    model.spaces.check_fits(spaces, to_remember=saved is not None)
     model.agent.restore(files.read_learner(header, model.agent.learner))
     model.num_timesteps = int(header["num_timesteps"])
-    saved = files.read_memory(header)
     if saved:
+        check_lanes(lanes, model.agent.lanes)
         model.recall(saved)
     return model
+
+
+def _kin(algo: str, layout: Layout) -> str | None:
+    """What an algorithm is called where such observations and actions are; None if it cannot live there."""
+    try:
+        return suited(algo, layout)
+    except UnsupportedSpace:
+        return None

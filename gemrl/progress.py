@@ -39,11 +39,26 @@ class Progress:
     """What has happened so far in a training."""
 
     def __init__(self, recipe: AnyRecipe) -> None:
-        self._recipe, self._started = recipe, monotonic()
+        self._recipe = recipe
+        self.go_on(0)
         self._finished: deque[Episode] = deque(maxlen=100)
         self._losses: dict[str, float] = {}
         self._rounds = 0
         self.episodes = 0
+
+    def go_on(self, step: int) -> None:
+        """Another training begins at this step: time and speed are its own, all else is counted on."""
+        self._started, self._first = monotonic(), step
+
+    @property
+    def updates(self) -> int:
+        """Gradient steps so far, of agents that take them in rounds."""
+        return 0 if isinstance(self._recipe, TabularRecipe) else self._rounds * self._recipe.gradient_steps
+
+    @property
+    def finished(self) -> list[Episode]:
+        """The last hundred episodes."""
+        return list(self._finished)
 
     def facts(self) -> dict[str, Any]:
         """All of it as JSON values."""
@@ -78,10 +93,10 @@ class Progress:
             "time/total_timesteps": step,
             "time/episodes": self.episodes,
             "time/time_elapsed": round(elapsed, 3),
-            "time/fps": round(step / max(elapsed, 1e-9), 1),
+            "time/fps": round((step - self._first) / max(elapsed, 1e-9), 1),
         }
         if not isinstance(self._recipe, TabularRecipe):  # tables tell of their updates and step sizes with their losses
-            line["train/n_updates"] = self._rounds * self._recipe.gradient_steps
+            line["train/n_updates"] = self.updates
             line["train/learning_rate"] = self._recipe.learning_rate
         if self._finished:
             line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))

@@ -9,11 +9,21 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gemrl.errors import BadValue, check_number, unknown
+from gemrl.errors import BadValue, UnknownName, check_number, unknown
 from gemrl.literals import parse_literal, parse_part
 
 INFINITY = float("inf")
 LIST_THEM = "; `gemrl algos --fields` lists them all"
+ELSEWHERE = {
+    "policy_kwargs": "net_arch and the like, fields of their own",
+    "action_noise": "exploration_noise, in units of actions in [-1, 1]",
+    "n_steps": "depth",
+    "exploration_fraction": "exploration_steps, in steps of the environment",
+    "exploration_initial_eps": "always 1",
+    "ent_coef": "learnt, towards the entropy that target_entropy_scale sets",
+    "target_entropy": "target_entropy_scale, a factor of minus the number of actions",
+}
+"""Keywords of Stable-Baselines3 that mean something here under another name."""
 
 
 def number(default: float, doc: str, low: float = 1, high: float = INFINITY) -> Any:
@@ -62,7 +72,7 @@ class Settings:
         for name, text in changes:
             present = _settable(values)
             if name not in present:
-                raise unknown("field", name, present, LIST_THEM)
+                raise _unknown(name, present)
             holds_part = dataclasses.is_dataclass(present[name])
             _change(values, name, parse_part(text, self.parts) if holds_part else parse_literal(text))
         return type(self)(**values)
@@ -82,6 +92,13 @@ class Settings:
         return cls().but_as_told(texts)
 
 
+def _unknown(name: str, present: Iterable[str]) -> UnknownName:
+    """The error for a field that is not there."""
+    if name in ELSEWHERE:
+        return UnknownName(f"unknown field {name!r}: here it is {ELSEWHERE[name]}")
+    return unknown("field", name, present, LIST_THEM)
+
+
 def _settable(values: Mapping[str, Any]) -> dict[str, Any]:
     inner = {name: value for part in values.values() for name, value in _inner(part).items()}
     return inner | dict(values)
@@ -91,7 +108,7 @@ def _change(values: dict[str, Any], name: str, value: Any) -> None:
     """Changes the field `name`, or the field of a part that has this name, in the values of a recipe."""
     place = next((place for place in values if name == place or name in _inner(values[place])), None)
     if place is None:
-        raise unknown("field", name, _settable(values), LIST_THEM)
+        raise _unknown(name, _settable(values))
     values[place] = value if name == place else _replaced(values[place], name, _plain(value))
 
 

@@ -84,15 +84,16 @@ class Spaces:
         stacks = isinstance(env, gym.wrappers.FrameStackObservation) and getattr(env, "padding_type", "") == "reset"
         return Spaces(env.observation_space, env.action_space, (env.observation_space.shape or (1,))[0] if stacks else 1)
 
-    def check_fits(self, model: Spaces) -> None:
-        """Raises unless an environment of these spaces fits a model: bounds of actions matter, those of observations do not."""
+    def check_fits(self, model: Spaces, *, to_remember: bool = True) -> None:
+        """Raises unless an environment of these spaces fits a model: bounds of actions matter, those of observations do not.
+
+        If its steps are `to_remember` in the model's memory, it must stack images, or not, as the model's own does.
+        """
         mine, other = self.layout, model.layout
-        if (mine.observation, mine.dtype, mine.states, mine.frames) != (
-            other.observation,
-            other.dtype,
-            other.states,
-            other.frames,
-        ):
+        if to_remember and mine.frames != other.frames and mine.observation == other.observation:
+            stacks = "must not have" if mine.frames > 1 else "must have"
+            raise BadValue(f"the environment {stacks} FrameStackObservation as its outermost wrapper, as the model's")
+        if (mine.observation, mine.dtype, mine.states) != (other.observation, other.dtype, other.states):
             kinds = self.observation_space, model.observation_space
             if kinds[0].shape != kinds[1].shape:
                 raise BadValue(f"the environment's observation_space has shape {kinds[0].shape}, the model's {kinds[1].shape}")
@@ -119,9 +120,11 @@ class Spaces:
         if isinstance(space, Discrete):
             return action[..., 0].astype(np.int64) + space.start
         low, high = self._bounds
-        unit = (np.clip(action, -1, 1).astype(np.float64).reshape(*action.shape[:-1], *space.shape) + 1) / 2
-        scaled = (low + unit * (high - low)).astype(space.dtype)
-        return np.clip(scaled, space.low, space.high)  # rounding may step out of the bounds
+        unit = (np.clip(action, -1, 1).astype(np.float64).reshape((*action.shape[:-1], *space.shape)) + 1) / 2
+        scaled = low + unit * (high - low)
+        if space.dtype.kind in "iu":
+            scaled = np.rint(scaled)
+        return np.asarray(np.clip(scaled.astype(space.dtype), space.low, space.high))  # rounding may step out of the bounds
 
 
 def _layout(observation: Box | Discrete, action: Box | Discrete, frames: int) -> Layout:
@@ -176,12 +179,14 @@ def space_from_dict(values: Any) -> Box | Discrete:
         shape, dtype = tuple(int(n) for n in values["shape"]), np.dtype(str(values["dtype"]))
         if dtype.kind not in "fiub":
             raise BadValue(f"type {dtype}")
-        with np.errstate(over="ignore", invalid="raise"):  # a bound too large for a float is infinite, for an integer damage
-            low, high = (np.array([_bound(x) for x in values[side]]).reshape(shape).astype(dtype) for side in ("low", "high"))
+        with np.errstate(over="ignore"):  # a bound too large for a float is infinite, for an integer damage
+            low, high = (np.array([_bound(x, dtype) for x in values[side]], dtype).reshape(shape) for side in ("low", "high"))
         return Box(low, high, shape, dtype.type)
-    except (*DAMAGED, AssertionError, FloatingPointError) as error:
+    except (*DAMAGED, AssertionError) as error:
         raise ModelFileError(f"a space in the model's JSON is damaged: {error}") from None
 
 
-def _bound(text: Any) -> float:
-    return {"False": 0.0, "True": 1.0}[text] if text in ("False", "True") else float(text)
+def _bound(text: Any, dtype: np.dtype) -> float:
+    if dtype.kind == "b":
+        return {"False": False, "True": True}[text]
+    return int(text) if dtype.kind in "iu" else float(text)  # a float cannot hold the greatest integers

@@ -144,7 +144,21 @@ class VectorTask(_Unrepeatable):
             after[done] = checked_batch(self.spaces, reset, where)[done]
         self._done = done
         transition = Transition(observation, action, reward, terminated, truncated, reached, stored)
-        return Step(transition, after, self._scores.add(reward, stored, done), [{} for _ in range(self.lanes)])
+        told = [_info_of(infos, lane, self.lanes) for lane in range(self.lanes)]
+        return Step(transition, after, self._scores.add(reward, stored, done), told)
+
+
+def _info_of(infos: dict[str, Any], lane: int, lanes: int) -> dict[str, Any]:
+    """What a VectorEnv's infos say of one lane; of one that was reset at once, what they said of its last step above all."""
+    told: dict[str, Any] = {}
+    for name, value in infos.items():
+        if name.startswith("_") or (f"_{name}" in infos and not infos[f"_{name}"][lane]):
+            continue
+        if isinstance(value, dict):
+            told[name] = _info_of(value, lane, lanes)
+        else:
+            told[name] = value[lane] if isinstance(value, (np.ndarray, list, tuple)) and len(value) == lanes else value
+    return told | told.get("final_info", {})
 
 
 class VecEnvTask(_Unrepeatable):
@@ -219,6 +233,12 @@ def spaces_of(env: Any) -> Spaces:
     if not isinstance(one, gym.Env):
         raise BadValue(f"env must be an id, a gymnasium.Env, a VectorEnv or a VecEnv, not {type(one).__name__}")
     return Spaces.of(one)
+
+
+def check_lanes(remembered: int, given: int) -> None:
+    """Raises unless a memory of so many environments can go on with those that are given."""
+    if given != remembered:
+        raise BadValue(f"the model's memory is for {remembered} environments, not {given}")
 
 
 def made(env: Any, n_envs: int = 1) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,67 @@ def test_a_list_of_all_kinds() -> None:
     model = pendulum().learn(1000, [watch, function, theirs])
     assert model.num_timesteps == 200  # the first episode's time limit
     assert (watch.steps, len(seen), seen[0]) == (200, 200, (1,))
+
+
+@pytest.mark.parametrize("kind", ["ours", "function", "theirs"])
+def test_booleans_of_numpy_stop_it_too(kind: str) -> None:
+    def enough(model: Any) -> Any:
+        return np.float64(model.num_timesteps) < 10
+
+    class Ours(Callback):
+        def on_step(self, model: Model, moment: Moment) -> bool:
+            return enough(model)
+
+    class Theirs(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
+        def _on_step(self) -> bool:
+            return enough(self.model)
+
+    callbacks = {"ours": Ours(), "function": lambda local, _: enough(local["self"]), "theirs": Theirs()}
+    assert pendulum().learn(50, callbacks[kind]).num_timesteps == 10
+
+
+class Rollouts(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
+    """Counts rollouts and notes a mean."""
+
+    starts = ends = 0
+
+    def _on_rollout_start(self) -> None:
+        self.starts += 1
+
+    def _on_rollout_end(self) -> None:
+        self.ends += 1
+
+    def _on_step(self) -> bool:
+        self.logger.record_mean("calls", self.n_calls)
+        return True
+
+
+def test_a_logger_of_stable_baselines3(tmp_path: Path) -> None:
+    """It gets our lines and what callbacks note; a rollout is what lies between two rounds of training."""
+    from stable_baselines3.common.logger import configure
+
+    model, watch = pendulum(), Rollouts()
+    model.set_logger(configure(str(tmp_path), ["csv"]))
+    model.learn(250, [watch, sb3_callbacks.LogEveryNTimesteps(100)], log_interval=None)
+    assert (watch.starts, watch.ends) == (4, 4)  # rounds after 150, 200 and 250 steps, and the rest
+    with (tmp_path / "progress.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert [line["time/total_timesteps"] for line in lines] == ["100", "200"]
+    assert [float(line["calls"]) for line in lines] == [50.5, 150.5]
+    assert (lines[1]["train/n_updates"], model._n_updates, model._episode_num) == ("12", 18, 1)
+    assert (model.learning_rate, model.exploration_rate, len(model.ep_info_buffer)) == (3e-4, 0.0, 1)
+
+
+def test_a_second_call_counts_on() -> None:
+    """And its speed is its own."""
+    model = pendulum().learn(400)
+    first = model._progress.line(400, None)
+    model.learn(400, reset_num_timesteps=False)
+    second = model._progress.line(800, None)
+    assert (second["time/episodes"], second["train/n_updates"]) == (4, 84)
+    assert second["time/fps"] == pytest.approx(400 / second["time/time_elapsed"], rel=0.01)
+    model.learn(200)
+    assert model._progress.line(200, None)["time/episodes"] == first["time/episodes"] - 1 == 1
 
 
 def test_eval_callback_with_reward_threshold(tmp_path: Path) -> None:

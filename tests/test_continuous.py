@@ -225,6 +225,13 @@ def test_self_imitation_is_bounded_below_by_stored_returns() -> None:
     assert (upper == np.inf).all()
 
 
+def test_without_a_future_the_past_bounds_nothing() -> None:
+    recipe = small("optimality-tightening", gamma=0.0)
+    learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
+    _, upper = bounds(recipe, learner, memory, chance(recipe, memory, jax.random.key(0)))
+    assert np.isposinf(upper).all()
+
+
 def test_optimality_tightening_bounds_from_both_sides() -> None:
     recipe = small("optimality-tightening", target_policy_noise=0.0, gamma=0.9)
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)

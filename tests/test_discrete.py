@@ -241,7 +241,9 @@ def test_gem_is_what_fits() -> None:
     batch, _ = model.predict(np.zeros((5, 4)))
     assert batch.shape == (5,)
     for wrong in ("td3", "sac", "redq"):
-        with pytest.raises(UnsupportedSpace, match=f"{wrong} needs continuous actions.*these fit: .*dqn"):
+        with pytest.raises(
+            UnsupportedSpace, match=f"{wrong} needs a Box of observations and continuous actions.*these fit: .*dqn"
+        ):
             MODELS[wrong]("CartPole-v1")
     with pytest.raises(UnsupportedSpace, match="dqn needs discrete actions"):
         MODELS["dqn"]("Pendulum-v1")

@@ -75,7 +75,12 @@ class _Screen(gym.Env):
     action_space = spaces.Discrete(3)
 
 
-@pytest.mark.parametrize("space", [spaces.Discrete(4, start=3), BOX, spaces.Box(0, 1, (2, 2), np.uint8)])
+EVERY_INTEGER = spaces.Box(-np.inf, np.inf, (2,), np.int64)
+BITS = spaces.Box(0, 1, (2,), np.bool_)  # type: ignore[arg-type]
+SPACES = [spaces.Discrete(4, start=3), BOX, spaces.Box(0, 1, (2, 2), np.uint8), EVERY_INTEGER, BITS]
+
+
+@pytest.mark.parametrize("space", [*SPACES, spaces.Box(0, 2**64 - 1, (1,), np.uint64), spaces.Box(-np.inf, np.inf, ())])
 def test_spaces_are_written_and_read(space: spaces.Box | spaces.Discrete) -> None:
     assert space_from_dict(json.loads(json.dumps(space_to_dict(space)))) == space
 
@@ -301,3 +306,34 @@ def test_the_episodes_after_a_snapshot_are_the_same_without_replay(sticky_game: 
         screens.append([task.step(np.zeros((1, 1)), np.full((1, 1), k % 6)).observation.tobytes() for k in range(20)])
         assert task.episodes == saved.facts["episodes"] + 1
     assert screens[0] == screens[1]
+
+
+class Moving(gym.Env):
+    """Goes on for ever; the action space is what is tried."""
+
+    observation_space = gym.spaces.Box(-1, 1, (2,))
+
+    def __init__(self, action_space: gym.Space) -> None:
+        self.action_space, self.taken = action_space, [0][:0]
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(2, np.float32), {}
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        assert self.action_space.contains(action)
+        self.taken.append(np.asarray(action).item())
+        return np.zeros(2, np.float32), 0.0, False, False, {}
+
+
+def test_an_action_may_be_a_single_number() -> None:
+    env = Moving(gym.spaces.Box(-2, 2, (), np.float32))
+    model = GEM(env, seed=0, **SMALL).learn(20)
+    assert max(env.taken) - min(env.taken) > 1
+    assert env.action_space.contains(model.predict(np.zeros(2))[0])
+
+
+def test_whole_numbers_as_actions_are_all_taken() -> None:
+    """Rounded to the nearest, so that the bounds are taken too."""
+    env = Moving(gym.spaces.Box(-1, 2, (1,), np.int64))
+    GEM(env, seed=0, **SMALL | {"learning_starts": 1000}).learn(200)
+    assert set(env.taken) == {-1, 0, 1, 2}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
@@ -11,8 +13,9 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import FrameStackObservation
 
+from gemrl import DQN
 from gemrl.agents.discrete import batch_of, group_values, init_learner, refresh
-from gemrl.errors import ModelFileError
+from gemrl.errors import BadValue, ModelFileError
 from gemrl.frames import Frames
 from gemrl.memory import Memory, insert, row_bytes
 from gemrl.planning import Twin
@@ -211,3 +214,18 @@ def test_an_atari_game_is_seen_as_a_stack_and_told_raw() -> None:
     env.reset(seed=0)
     rewards = [float(env.step(2)[1]) for _ in range(120)]
     assert max(rewards) >= 10  # a pill is ten points
+
+
+def test_stacks_may_be_evaluated_elsewhere_but_not_remembered(tmp_path: Path) -> None:
+    """Where no memory is taken over, only what is seen must be the same."""
+    hidden = partial(gym.wrappers.RecordEpisodeStatistics, FrameStackObservation(Screen(), 4))
+    fields: dict[str, Any] = {"net_arch": (8,), "batch_size": 4, "buffer_size": 100}
+    model = DQN(hidden(), seed=0, **fields)
+    model.learn(20, eval_env=lambda: FrameStackObservation(Screen(), 4), eval_every=20, eval_episodes=1)
+    model.save(tmp_path / "bare")
+    model.save(tmp_path / "whole", memory=True)
+    assert DQN.load(tmp_path / "bare", FrameStackObservation(Screen(), 4)).spaces.layout.frames == 4
+    with pytest.raises(BadValue, match="must not have FrameStackObservation as its outermost wrapper"):
+        DQN.load(tmp_path / "whole", FrameStackObservation(Screen(), 4))
+    with pytest.raises(BadValue, match="must have FrameStackObservation"):
+        DQN(FrameStackObservation(Screen(), 4), seed=0, **fields).set_env(hidden())

@@ -15,9 +15,10 @@ import pytest
 import gemrl
 from gemrl import GEM
 from gemrl.environments import make
-from gemrl.errors import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName
+from gemrl.errors import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName, UnsupportedSpace
 from gemrl.evaluation import Evaluator
 from gemrl.models import MODELS
+from gemrl.recipes import RECIPES
 from gemrl.saving import named_arrays
 from gemrl.training import Schedule
 from tests import probes
@@ -249,6 +250,36 @@ def test_spaces_must_fit(trained: GEM, tmp_path: Path) -> None:
         model.set_env(other)
     with pytest.raises(BadValue, match="action_space"):
         GEM.load(tmp_path / "model", other)
+
+
+def test_a_memory_of_several_needs_several(tmp_path: Path) -> None:
+    GEM("Pendulum-v1", n_envs=2, seed=0, **SMALL).learn(20).save(tmp_path / "model", memory=True)
+    assert GEM.load(tmp_path / "model").n_envs == 2
+    with pytest.raises(BadValue, match="memory is for 2 environments, not 1"):
+        GEM.load(tmp_path / "model", gym.make("Pendulum-v1"))
+
+
+def test_another_class_is_told_what_the_file_holds(tmp_path: Path) -> None:
+    GEM("FrozenLake-v1", seed=0).save(tmp_path / "model")
+    for algo in ("td3", "dqn"):
+        with pytest.raises(ModelFileError, match=f"holds 'gem-tabular', not '{algo}'"):
+            MODELS[algo].load(tmp_path / "model")
+
+
+def test_a_recipe_of_another_family_is_refused() -> None:
+    with pytest.raises(BadValue, match="a DiscreteRecipe is no recipe for gem, which is what fits"):
+        GEM.from_recipe(RECIPES["gem-discrete"], gym.make("Pendulum-v1"))
+    with pytest.raises(UnsupportedSpace, match="td3 needs a Box of observations and continuous actions"):
+        MODELS["td3"].from_recipe(RECIPES["td3"], gym.make("CartPole-v1"))
+    assert GEM.from_recipe(RECIPES["gem-discrete"], gym.make("CartPole-v1")).algo == "gem-discrete"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"), [("policy_kwargs", "net_arch"), ("n_steps", "depth"), ("exploration_fraction", "steps")]
+)
+def test_keywords_of_stable_baselines3_are_translated(name: str, hint: str) -> None:
+    with pytest.raises(UnknownName, match=f"unknown field '{name}': here it is .*{hint}"):
+        pendulum(**{name: 1})
 
 
 def test_bad_words_to_learn() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -162,3 +163,26 @@ def test_cadences_count_single_steps(n_envs: int, monkeypatch: pytest.MonkeyPatc
     gem.learn(steps)
     periods = steps // SMALL["target_update_interval"]
     assert (len(moves), sum(moves)) == (steps // 20, periods + 1)  # the first round, and one in every period after it
+
+
+class Told(Counter):
+    """Says its number in its infos, and at the end of an episode how long it was."""
+
+    def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        *outcome, _ = super().answer(action)
+        ends = outcome[2] or outcome[3]
+        return *outcome, {"number": self.number} | ({"episode": {"l": self.time}} if ends else {})  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+def test_infos_of_a_vector_environment_reach_callbacks(mode: AutoresetMode) -> None:
+    """As those of single environments do: each lane's own."""
+    env = SyncVectorEnv([partial(Told, n, LENGTHS[n], False) for n in range(3)], autoreset_mode=mode)
+    ended: list[tuple[int, int]] = []
+
+    def watch(local: dict[str, Any], _: Any) -> None:
+        ended.extend((n, info["episode"]["l"]) for n, info in enumerate(local["infos"]) if "episode" in info)
+        assert all(info.get("number", n) == n for n, info in enumerate(local["infos"]))
+
+    GEM(env, seed=0, **SMALL | {"learning_starts": 1000}).learn(90, watch)
+    assert {(n, length) for n, length in ended} == set(enumerate(LENGTHS))

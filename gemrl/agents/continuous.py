@@ -196,8 +196,8 @@ def train_round(
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
     learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
     learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
-    names = ("critic_loss", "actor_loss")
-    return learner, memory, {name: jnp.nanmean(loss) for name, loss in zip(names, losses, strict=True)}
+    critic_loss, actor_loss = losses
+    return learner, memory, {"critic_loss": critic_loss.mean(), "actor_loss": jnp.nanmean(actor_loss)}
 
 
 def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:

@@ -100,6 +100,8 @@ def _best_ahead(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance
 def _tightest_behind(recipe: Recipe, learner: Learner, memory: Memory, place: Place, reach: int) -> Array:
     """min over k of (Q'(s, a) of k steps before - the rewards since then) / gamma^k, within the trajectory. [K, *S]."""
     rows, lane = memory.rows, place.lane
+    if recipe.gamma == 0:
+        reach = 0  # the past says nothing about a value that is the next reward
     tightest = jnp.full((recipe.n_pairs, *lane.shape), jnp.inf)
     same, since = jnp.ones(lane.shape, bool), jnp.zeros(lane.shape)
     for k in range(1, reach + 1):

@@ -24,7 +24,7 @@ class Recipe(Settings):
     """GEM, TD3 and all between them. Names are Stable-Baselines3's where it has one, else the paper's."""
 
     family: ClassVar[str] = "deterministic policy"
-    needs: ClassVar[str] = "continuous actions"
+    needs: ClassVar[str] = "a Box of observations and continuous actions"
     evaluation_eps: ClassVar[float] = 0.0
     reward_bound: ClassVar[float] = float("inf")
     parts: ClassVar[Mapping[str, type]] = PARTS

@@ -16,7 +16,7 @@ class SoftRecipe(Settings):
     """Soft actor-critic with automatic temperature: a stochastic policy, and entropy in its values."""
 
     family: ClassVar[str] = "stochastic policy"
-    needs: ClassVar[str] = "continuous actions"
+    needs: ClassVar[str] = "a Box of observations and continuous actions"
     evaluation_eps: ClassVar[float] = 0.0
     reward_bound: ClassVar[float] = float("inf")
 

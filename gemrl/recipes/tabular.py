@@ -27,7 +27,7 @@ class TabularRecipe(Settings):
     """Tables of values. The defaults are GEM's."""
 
     family: ClassVar[str] = "tables of values"
-    needs: ClassVar[str] = "discrete observations and actions"
+    needs: ClassVar[str] = f"discrete observations and actions, at most {LARGEST_TABLE:,} pairs of them"
     evaluation_eps: ClassVar[float] = 0.0
     reward_bound: ClassVar[float] = float("inf")
     parts: ClassVar[Mapping[str, type]] = {kind.__name__: kind for kind in (*PLANNERS, *BOOTSTRAPS, StepSize)}
