@@ -1,5 +1,6 @@
 """The command `gemrl`, which is python -m gemrl too."""
 
+import io
 import sys
 
 from gemrl.heap import keep_memory
@@ -8,6 +9,9 @@ from gemrl.threads import settle
 
 def script() -> None:
     """The entry point of the installed command."""
+    for stream in (sys.stdout, sys.stderr):  # a folder's name may hold what no terminal can show
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     settle(sys.argv[1:])
     keep_memory()
     from gemrl.cli import main

@@ -7,8 +7,9 @@ import argparse
 
 def whole(text: str) -> int:
     """A whole number of at least 0; 1e6 and 1,000,000 are one."""
+    digits = text.replace(",", "")
     try:
-        number = float(text.replace(",", ""))
+        number = int(digits) if digits.isdecimal() else float(digits)  # a float would round a long one
         if number != int(number) or number < 0:
             raise ValueError
     except (ValueError, OverflowError):

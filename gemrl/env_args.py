@@ -34,22 +34,23 @@ def add_env_args(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def parse_env_args(words: Iterable[str]) -> dict[str, Any]:
-    """The arguments that words spell, each KEY=literal."""
+def parse_env_args(words: Iterable[str], taker: str = "--env-args") -> dict[str, Any]:
+    """The arguments that words spell, each KEY=literal; `taker` is what a user knows them by."""
     found: dict[str, Any] = {}
     for word in words:
         key, equals, text = word.partition("=")
         if not equals or not key.isidentifier():
-            raise BadValue(f"--env-args takes KEY=VALUE, not {word!r} (the environment comes before --env-args)")
+            hint = f" (the environment comes before {taker})" if taker.startswith("-") else ""
+            raise BadValue(f"{taker} takes KEY=VALUE, not {word!r}{hint}")
         if key in RESERVED:
-            raise BadValue(f"--env-args cannot set {key}: gemrl does")
+            raise BadValue(f"{taker} cannot set {key}: gemrl does")
         try:
             # As JSON has it, so that a run that is resumed gets what it was begun with: lists for tuples.
             found[key] = json.loads(json.dumps(parse_literal(text), allow_nan=False))
         except BadValue:
-            raise BadValue(f"--env-args {key}: {text!r} is not a Python literal; a text has quotes: \"{key}='...'\"") from None
+            raise BadValue(f"{taker} {key}: {text!r} is not a Python literal; a text has quotes: \"{key}='...'\"") from None
         except (TypeError, ValueError):
-            raise BadValue(f"--env-args {key}: {text!r} is more than JSON can hold") from None
+            raise BadValue(f"{taker} {key}: {text!r} is more than JSON can hold") from None
     return found
 
 
@@ -110,10 +111,15 @@ LONGEST = 200
 """Bytes in a folder's name; file systems allow 255."""
 
 
+def plain_name(name: str) -> str:
+    """A name that may be a folder's: ALE/Pong-v5 is ALE-Pong-v5."""
+    return name.replace("/", "-").replace(":", "-")
+
+
 def env_folder(run: Mapping[str, Any]) -> str:
-    """The same as the name of a folder."""
+    """A run's environment, with its arguments, as the name of a folder."""
     words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unexpected(run).items())
-    name = ",".join((run["env"].replace("/", "-").replace(":", "-"), *words))
+    name = ",".join((plain_name(run["env"]), *words))
     if len(name.encode()) <= LONGEST:
         return name
     return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

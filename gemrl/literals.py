@@ -47,9 +47,10 @@ def _build(node: ast.expr, kinds: Mapping[str, type]) -> Any:
     return kinds[call.func.id](*positional, **{str(word.arg): _build(word.value, kinds) for word in call.keywords})
 
 
-def split_setting(text: str) -> tuple[str, str]:
-    """field=value as (field, value)."""
+def split_setting(text: str, taker: str = "--set") -> tuple[str, str]:
+    """field=value as (field, value); `taker` is what a user knows settings by."""
     name, equals, value = text.partition("=")
     if not equals or not name.strip() or not value.strip():
-        raise BadValue(f"--set takes field=value, not {text!r} (the environment comes before --set)")
+        hint = " (the environment comes before --set)" if taker == "--set" else ", without spaces"
+        raise BadValue(f"{taker} takes field=value, not {text!r}{hint}")
     return name.strip(), value

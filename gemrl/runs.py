@@ -80,8 +80,10 @@ def describe(folder: str | os.PathLike[str]) -> dict[str, Any]:
         kinds = {"algo": str, "env": str, "seed": int}
         if not isinstance(description, dict) or not all(isinstance(description.get(k), v) for k, v in kinds.items()):
             raise ValueError
-    except OSError:
+    except (FileNotFoundError, NotADirectoryError):
         raise RunFolderError(f"{folder} is not a run's folder: it has no run.json") from None
+    except OSError as error:
+        raise RunFolderError(f"cannot read {file}: {error.strerror or error}") from None
     except ValueError:
         raise RunFolderError(f"{file} is damaged: it does not describe a run") from None
     return description

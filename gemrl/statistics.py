@@ -122,8 +122,7 @@ def normalised(scores: Array, low: Array | float, high: Array | float) -> Array:
 
 def smoothed(values: Array, window: int) -> Array:
     """The centred moving average, over what there is of the window at both ends. [..., n] -> [..., n]."""
-    places = np.arange(values.shape[-1])
-    total = np.concatenate([np.zeros((*values.shape[:-1], 1)), np.cumsum(values, axis=-1)], axis=-1)
     half = window // 2
-    low, high = np.maximum(places - half, 0), np.minimum(places + half + 1, len(places))
-    return (total[..., high] - total[..., low]) / (high - low)
+    # Each window on its own: sums that run through would carry a NaN, or the rounding of one huge value, to all that follow.
+    parts = [values[..., max(place - half, 0) : place + half + 1].mean(axis=-1) for place in range(values.shape[-1])]
+    return np.stack(parts, axis=-1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import glob
 import importlib
 import io
 import secrets
@@ -91,13 +90,9 @@ class Tracked:
 
 def numbered(folder: str | Path, name: str, *, anew: bool) -> Path:
     """The folder of a training, as Stable-Baselines3 names it: name_1, name_2, ...; the last one, if it is not `anew`."""
-    taken = [int(file.name.rpartition("_")[2]) for file in Path(folder).glob(f"{glob.escape(name)}_*") if _is_numbered(file.name)]
-    last = max(taken, default=0)
+    there = [file.name.rpartition("_") for file in Path(folder).glob("*_*")]
+    last = max((int(number) for begin, _, number in there if begin == name and number.isdecimal()), default=0)
     return Path(folder, f"{name}_{last + 1 if anew or not last else last}")
-
-
-def _is_numbered(name: str) -> bool:
-    return name.rpartition("_")[2].isdecimal()
 
 
 def check_installed(module: str, extra: str) -> None:

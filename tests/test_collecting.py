@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from gemrl.cli import main
-from gemrl.report.collecting import Collection, collect, task_name
-from gemrl.report.scales import scale
-from gemrl.report.summary import score_rows
+from gemrl.figures.palette import BLUE, styles
+from gemrl.report.collecting import Collection, collect
+from gemrl.report.markdown import score_table
+from gemrl.report.reading import task_name
+from gemrl.report.scales import OWN, scale
+from gemrl.report.summary import curves, reference, score_rows
 from tests.folders import write_run, write_study
 
 
@@ -40,19 +45,92 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     assert [row["low"] for row in score_rows(both)] == [row["low"] for row in score_rows(alone)]
 
 
-def test_runs_that_cannot_be_compared_are_left_out_by_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One ended at step 1,000; the other was evaluated at 10,000 first: no step is common to both."""
+def test_a_trial_does_not_decide_where_others_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It ended at step 1,000; others were evaluated at 10,000 first. It is named, and drawn if it is all that its method has."""
     write_run(tmp_path / "td3" / "Pendulum-v1" / "0", "td3", "Pendulum-v1", 0, [-900.0], every=1_000)
     write_run(tmp_path / "td3" / "Pendulum-v1" / "1", "td3", "Pendulum-v1", 1, [-500.0, -100.0], every=10_000)
+    write_run(tmp_path / "sac" / "Pendulum-v1" / "0", "sac", "Pendulum-v1", 0, [-800.0], every=1_000)
     found = collect(tmp_path)
-    assert [run.seed for run in found.runs] == [0]
-    assert "1 has no evaluation up to step 1,000, the last that all runs on Pendulum-v1 have reached" in found.left_out[0]
+    assert found.final_step("Pendulum-v1") == 20_000
     (row,) = score_rows(found)
-    assert (row["runs"], row["mean"]) == (1, -900.0)
+    assert (row["method"], row["runs"], row["mean"]) == ("td3", 1, -100.0)
+    assert [[run.last_step for run in found.shown(method, "Pendulum-v1")] for method in ("td3", "sac")] == [[20_000], [1_000]]
+    assert len(found.left_out) == 2
+    assert "0 ends at step 1,000, and runs on Pendulum-v1 are compared at step 20,000" in found.left_out[0]
     others = tmp_path / "others.csv"
-    others.write_text("method,env,step,return\nA,Pendulum-v1,1000,-300\n")
+    others.write_text("method,env,step,return\nA,Pendulum-v1,20000,-300\n")
     assert main(["compare", str(tmp_path), "--csv", str(others)]) == 0
     assert "left out: " in capsys.readouterr().out
+
+
+def test_a_run_that_goes_on_does_not_lower_the_scores_of_finished_ones(tmp_path: Path) -> None:
+    """As in a report in the middle of a study: it has a curve, and no score yet."""
+    write_run(tmp_path / "gem", "gem", "Hopper-v5", 0, range(100), every=10_000)
+    write_run(tmp_path / "td3", "td3", "Hopper-v5", 0, [50], every=10_000, steps=1_000_000)
+    found = collect(tmp_path)
+    assert [(row["method"], row["mean"], row["step"]) for row in score_rows(found)] == [("gem", 94.5, 1_000_000)]
+    assert len(found.shown("td3", "Hopper-v5")) == 1
+    assert "td3" not in score_table(found)
+    assert curves(found, "Hopper-v5", "return_mean")["td3"]["mean"].tolist() == [50]
+
+
+def test_every_run_that_is_compared_has_a_score(tmp_path: Path) -> None:
+    """Whatever their lengths and first evaluations."""
+    rng = np.random.default_rng(0)
+    for case in range(60):
+        folder = tmp_path / str(case)
+        for place in range(int(rng.integers(1, 7))):
+            every, count = int(rng.choice([1000, 3000, 20_000])), int(rng.integers(1, 9))
+            steps = every * count * int(rng.choice([1, 2]))
+            algo = str(rng.choice(["gem", "td3"]))
+            write_run(folder / str(place), algo, "Hopper-v5", place, range(count), every=every, steps=steps)
+        rows = score_rows(collect(folder))
+        assert rows
+        assert all(np.isfinite([row["mean"], row["area"], row["error"]]).all() for row in rows)
+
+
+def test_speed_is_that_of_training_not_of_the_last_evaluation(tmp_path: Path) -> None:
+    folder = write_run(tmp_path / "run", "gem", "Hopper-v5", 0, [1], every=10_000, steps=20_000)
+    text = (folder / "progress.csv").read_text().splitlines()
+    (folder / "progress.csv").write_text("\n".join([*text, text[1].replace("10000,", "19000,", 1).replace("5000.0", "9500.0")]))
+    (run,) = collect(tmp_path).runs
+    assert run.speed == 2.0
+
+
+def test_small_returns_keep_their_digits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for algo, value in (("gem-tabular", 0.82), ("q-learning", 0.79)):
+        write_run(tmp_path / algo, algo, "FrozenLake-v1", 0, [value])
+    assert "**0.82 ± 0.00** | 0.79 ± 0.00" in score_table(collect(tmp_path))
+    others = tmp_path / "others.csv"
+    others.write_text("method,env,step,return\nA,FrozenLake-v1,1000,0.55\n")
+    assert main(["compare", str(tmp_path), "--csv", str(others)]) == 0
+    assert re.search(r"0\.55 +0\.82 +0\.79", capsys.readouterr().out)
+
+
+def test_folders_that_only_begin_like_a_method_do_not_name_it(tmp_path: Path) -> None:
+    write_run(tmp_path / "gemrl-runs" / "gemini-v0" / "0", "gem", "gemini-v0", 0, [1])
+    write_run(tmp_path / "gem-depth-5" / "gemini-v0" / "0", "gem", "gemini-v0", 1, [1], depth=7)
+    assert collect(tmp_path).methods == ["gem", "gem-depth-5"]
+
+
+def test_gem_is_gem_with_settings_in_its_name(tmp_path: Path) -> None:
+    write_run(tmp_path / "0", "ddpg", "Hopper-v5", 0, [1])
+    for depth in (5, 50):
+        write_run(tmp_path / str(depth), "gem", "Hopper-v5", 0, [1], depth=depth)
+    found = collect(tmp_path)
+    assert reference(found).startswith("gem ")
+    assert styles(found.methods)["ddpg"].colour != BLUE
+
+
+@pytest.mark.parametrize("env", ["mylab/Ant-v0", "my_envs:Hopper-v0", "Hopper-vehicle"])
+def test_a_task_of_ones_own_has_a_scale_of_its_own(env: str, tmp_path: Path) -> None:
+    write_run(tmp_path, "gem", env, 0, [1, 2])
+    assert scale(collect(tmp_path), env).source == OWN
+
+
+def test_other_arguments_are_another_scale(tmp_path: Path) -> None:
+    changed(write_run(tmp_path, "gem", "Ant-v5", 0, [1, 2]), env_args={"ctrl_cost_weight": 0.0})
+    assert scale(collect(tmp_path), "Ant-v5").source == OWN
 
 
 def test_the_same_curve_of_another_seed_is_another_run(tmp_path: Path) -> None:

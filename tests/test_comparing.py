@@ -9,7 +9,8 @@ import pytest
 
 from gemrl.cli import main
 from gemrl.report.collecting import Collection, collect
-from gemrl.report.comparing import beside, partners, read_points, shared_rows
+from gemrl.report.comparing import beside, partners, read_points
+from gemrl.report.summary import shared_rows
 from tests.folders import write_run, write_study
 from tests.test_report import data_of
 
@@ -50,7 +51,7 @@ def test_the_command_prints_and_writes_both(study: Collection, tmp_path: Path, c
     assert main(["compare", str(study.folder), "--csv", str(file), "--csv", str(ANCHORS), "--out", str(tmp_path / "c.html")]) == 0
     shown = capsys.readouterr().out
     line = next(line for line in shown.splitlines() if "other" in line)
-    assert line.split()[-3:] == ["321", "550", "275"]
+    assert line.split()[-3:] == ["321.0", "550.0", "275.0"]
     assert "Hopper-v5 (theirs: Hopper-v4)" in line
     data = data_of((tmp_path / "c.html").read_text())
     assert {"other", "TD3, Tianshou"} <= {method["name"] for method in data["otherMethods"]}

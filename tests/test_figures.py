@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,9 @@ import pytest
 from gemrl.cli import main
 from gemrl.errors import RunFolderError
 from gemrl.figures.palette import styles
-from gemrl.figures.paper import FIGURES, _curve, captioned, draw
-from gemrl.report.collecting import Collection, collect, stacked, task_name
+from gemrl.figures.paper import FIGURES, Figure, _curve, _panels, captioned, draw
+from gemrl.report.collecting import Collection, collect
+from gemrl.report.reading import stacked, task_name
 from gemrl.report.scales import OWN, REFERENCES, scale
 from tests.folders import write_run, write_study
 
@@ -27,7 +29,7 @@ def test_a_study_is_read_as_it_lies(study: Collection) -> None:
     assert sorted(run.seed for run in study.of("td3", "Hopper-v5")) == [0, 1, 2]
     assert study.final_step("Hopper-v5") == 10_000
     np.testing.assert_allclose(study.scores("gem", "Hopper-v5"), [1000, 1100, 1200])  # the last tenth is the last evaluation
-    assert (study.runs[0].seconds, study.runs[0].speed) == (5000.0, 2.0)
+    assert (study.runs[0].timed, study.runs[0].speed) == ((10_000, 5000.0), 2.0)
     steps, values = stacked(study.of("gem", "Hopper-v5"))
     np.testing.assert_allclose(steps, 1000 * np.arange(1, 11))
     np.testing.assert_allclose(values.mean(0), 110 * np.arange(1, 11))
@@ -171,7 +173,7 @@ def test_games_with_sticky_actions_have_a_figure_of_their_own(tmp_path: Path, ca
         name, other = ("atari-sticky", "atari") if chance else ("atari", "atari-sticky")
         drawing = draw(FIGURES[name], collect(place), formats=["svg"])
         assert b"<!-- agent steps (4 frames each) -->" in drawing.files["svg"]
-        assert "One run of evaluations with a share of 0.001 of random actions" in drawing.caption
+        assert "One run each: evaluations with a share of 0.001 of random actions" in drawing.caption
         assert main(["figure", other, "--runs", str(place)]) == 2
         assert f"with{'out' * (chance > 0)} sticky actions" in capsys.readouterr().err
     assert main(["figure", "atari", *words]) == 0
@@ -213,3 +215,41 @@ def test_a_study_of_ones_own_is_a_figure_too(tmp_path: Path, capsys: pytest.Capt
     assert "did you mean 'mine'?" in capsys.readouterr().err
     assert main(["figure", "atari", "--runs", str(tmp_path)]) == 2
     assert "has no run on Alien" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("methods", "long"), [(24, "learning_rate=0.000{} batch_size=256"), (2, "x" * 60 + " {} " + "y" * 60)])
+def test_a_legend_has_the_room_it_needs(tmp_path: Path, methods: int, long: str, recwarn: pytest.WarningsRecorder) -> None:
+    """Many names, long ones and long titles: nothing overlaps the panels, and nothing is cut."""
+    import matplotlib.pyplot as plt
+
+    env = "ALE/Frostbite-v5 (repeat_action_probability=0.25)"
+    for number in range(methods):
+        write_run(tmp_path / str(number), "gem", "Hopper-v5", number, [1, 2])
+    found = collect(tmp_path)
+    named = tuple(replace(run, method=f"gem {long.format(run.seed)}", env=env) for run in found.runs)
+    found = replace(found, runs=named)
+    picture = _panels(plt, Figure("Many", ("Frostbite",), methods=tuple(found.methods)), found, [env], 1, "A caption. " * 9)
+    renderer = picture.canvas.get_renderer()
+    (panel,) = (axes for axes in picture.axes if axes.get_visible())
+    legend = picture.legends[0].get_window_extent(renderer)
+    whole = picture.bbox
+    assert legend.y1 <= panel.get_window_extent(renderer).y0
+    assert whole.x0 <= legend.x0 < legend.x1 <= whole.x1
+    assert whole.y0 <= legend.y0
+    assert panel.title.get_window_extent(renderer).x1 <= whole.x1
+    assert panel.get_window_extent(renderer).height > 100
+    assert not [warning for warning in recwarn if "constrained_layout" in str(warning.message)]
+    plt.close(picture)
+
+
+def test_smoothing_is_over_a_run_s_own_evaluations(tmp_path: Path) -> None:
+    """However often the others were evaluated."""
+    import matplotlib.pyplot as plt
+
+    zigzag = [0.0, 3.0] * 30
+    write_run(tmp_path / "0", "gem", "Hopper-v5", 0, zigzag, every=1000)
+    write_run(tmp_path / "1", "gem", "Hopper-v5", 1, [1.5] * 600, every=100)
+    picture = _panels(plt, Figure("Two", ("Hopper",), methods=("gem",)), collect(tmp_path), ["Hopper-v5"], 5, "")
+    (line,) = (line for line in picture.axes[0].lines)
+    assert np.abs(np.diff(line.get_ydata())[25:-25]).max() < 0.35  # of every second value 3, a fifth of the window
+    plt.close(picture)

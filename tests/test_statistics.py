@@ -157,3 +157,10 @@ if importlib.util.find_spec("rliable"):  # needs an older pandas than the rest: 
         for place, statistic in enumerate((statistics.iqm, statistics.mean)):
             found = statistics.interval(ours, statistic, np.random.default_rng(0), 20_000)
             np.testing.assert_allclose(found[1:], bounds["a"][:, place], atol=0.02)
+
+
+def test_smoothing_forgets_what_is_out_of_its_window() -> None:
+    values = np.ones(60)
+    for bad in (np.nan, np.inf, 1e17):
+        values[10] = bad
+        np.testing.assert_array_equal(np.flatnonzero(statistics.smoothed(values, 5) != 1), [8, 9, 10, 11, 12])

@@ -15,6 +15,7 @@ import pytest
 
 from gemrl.cli import main
 from gemrl.runs import describe
+from gemrl.tracking import numbered
 
 WORDS = ["--eval-every", "100", "--eval-episodes", "1", "--set", "net_arch=(8,)", "learning_starts=100", "gradient_steps=2"]
 WORDS += ["--set", "batch_size=8", "train_freq=50", "target_update_interval=50"]
@@ -143,3 +144,12 @@ def test_a_service_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(wandb, "init", refuse)
     assert train(tmp_path / "run", "--track", "wandb") == 1
     assert "gemrl: wandb does not take the run: No API key configured. Use `wandb login`.\n" in capsys.readouterr().err
+
+
+def test_a_folder_s_number_is_that_of_its_own_name(tmp_path: Path) -> None:
+    for name in ("gem_1", "gem_big_7", "gem_x", "gem"):
+        (tmp_path / name).mkdir()
+    assert numbered(tmp_path, "gem", anew=True).name == "gem_2"
+    assert numbered(tmp_path, "gem", anew=False).name == "gem_1"
+    assert numbered(tmp_path, "gem_big", anew=True).name == "gem_big_8"
+    assert numbered(tmp_path / "none", "gem", anew=False).name == "gem_1"

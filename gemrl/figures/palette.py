@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from itertools import product
 from typing import NamedTuple
@@ -23,8 +24,13 @@ class Style(NamedTuple):
     mark: str
 
 
+def is_gem(name: str) -> bool:
+    """Whether a method is gem or one of its kin, with settings in its name or without."""
+    return re.split("[- ]", name)[0] == "gem"
+
+
 def styles(names: Iterable[str]) -> dict[str, Style]:
     """A style for each name, no two alike up to 28 of them; gem, or what begins so, comes first and is blue."""
-    order = sorted(dict.fromkeys(names), key=lambda name: (name != "gem", name.split("-")[0] != "gem"))
+    order = sorted(dict.fromkeys(names), key=lambda name: (name != "gem", not is_gem(name)))
     every = [Style(colour, dash, mark) for dash, (colour, mark) in product(DASHES, zip(COLOURS, MARKS, strict=True))]
     return {name: every[place % len(every)] for place, name in enumerate(order)}

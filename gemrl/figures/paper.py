@@ -14,7 +14,8 @@ from gemrl.errors import RunFolderError, unknown
 from gemrl.figures import encoded, evaluated
 from gemrl.figures.palette import GREY, Style, styles
 from gemrl.files import write_bytes
-from gemrl.report.collecting import Collection, Run, collect, stacked, task_name
+from gemrl.report.collecting import Collection, collect
+from gemrl.report.reading import Run, stacked, task_name
 from gemrl.statistics import smoothed
 from gemrl.studies import STUDIES, Study
 from gemrl.tables import working
@@ -56,6 +57,10 @@ FIGURES = {
     "atari-sticky": _of("atari-sticky", "Atari games with sticky actions", sticky=True),
 }
 """The paper's figures, by the name of the study that runs them."""
+
+
+LETTER, LINE = 0.08, 0.17
+"""Inches of a letter and of a line in a legend."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +119,7 @@ def draw(figure: Figure, collection: Collection, window: int | None = None, form
     if not envs:
         which = {None: "", True: " with sticky actions", False: " without sticky actions"}[figure.sticky]
         raise RunFolderError(f"{collection.folder} has no run on {', '.join(figure.tasks)}{which}")
-    found = {method for method in collection.methods if any(collection.of(method, env) for env in envs)}
+    found = {method for method in collection.methods if any(collection.shown(method, env) for env in envs)}
     methods = [*(method for method in figure.methods if method in found)]
     methods += [method for method in collection.methods if method in found and method not in methods]
     window = window or usual_window(collection, envs)
@@ -133,20 +138,20 @@ def _sticky(collection: Collection, env: str) -> bool:
 
 def usual_window(collection: Collection, envs: Sequence[str]) -> int:
     """Evaluations averaged around each: five in runs of fifty and more, else none."""
-    drawn = [run for method in collection.methods for env in envs for run in collection.of(method, env)]
+    drawn = [run for method in collection.methods for env in envs for run in collection.shown(method, env)]
     return 5 if min(len(run.evaluations["step"]) for run in drawn) >= 50 else 1
 
 
 def captioned(figure: Figure, collection: Collection, methods: Sequence[str], envs: Sequence[str], window: int) -> str:
     """What the curves and bands are, in words."""
-    seeds = [len(collection.of(method, env)) for method in methods for env in envs if collection.of(method, env)]
+    seeds = [len(collection.shown(method, env)) for method in methods for env in envs if collection.shown(method, env)]
     runs = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
     band = {1.0: ", band: one standard deviation of runs", 0.5: ", band: half a standard deviation of runs"}[figure.band]
     smooth = f"moving average over {window} evaluations" if window > 1 else "not smoothed"
-    lucky = {run.recipe.get("evaluation_eps", 0.0) for method in methods for env in envs for run in collection.of(method, env)}
+    lucky = {run.recipe.get("evaluation_eps", 0.0) for method in methods for env in envs for run in collection.shown(method, env)}
     evaluations = evaluated("evaluations", max(lucky))
-    mean, band = (f"Mean over {runs} runs", band) if max(seeds) > 1 else ("One run", "")
-    words = f"{figure.title}. {mean} of {evaluations}{band}, {smooth}."
+    mean, band = (f"Mean over {runs} runs of", band) if max(seeds) > 1 else ("One run each:", "")
+    words = f"{figure.title}. {mean} {evaluations}{band}, {smooth}."
     if ERROR in figure.rows:
         soft = " The values of sac have entropy in them." if "sac" in methods else ""
         words += f" Estimation error: Q(s, a) minus the discounted return that followed, mean over visited steps.{soft}"
@@ -156,7 +161,11 @@ def captioned(figure: Figure, collection: Collection, methods: Sequence[str], en
 def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], window: int, caption: str) -> Any:
     across = min(3, len(envs))
     tall = len(figure.rows) * -(-len(envs) // across)
-    picture = plt.figure(figsize=(3.4 * max(across, 1.6), 2.6 * tall + 0.9), layout="constrained", dpi=150)
+    wide = 3.4 * max(across, 1.6)
+    names = [textwrap.fill(method, int((wide - 0.7) / LETTER)) for method in figure.methods]
+    columns = _columns(names, wide)
+    legend = max(0, sum(name.count("\n") + 1 for name in names) / columns - 2) * LINE  # there is room for two lines anyway
+    picture = plt.figure(figsize=(wide, 2.6 * tall + 0.9 + legend), layout="constrained", dpi=150)
     grid = picture.subplots(tall, across, squeeze=False)
     for panel in grid.flat:
         panel.set_visible(False)
@@ -167,17 +176,17 @@ def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], w
             panel = grid[number // across * len(figure.rows) + row, number % across]
             panel.set_visible(True)
             for method in figure.methods:
-                group = collection.of(method, env)
+                group = collection.shown(method, env)
                 if group:
                     handles[method] = _curve(panel, group, column, window, figure.band, look[method])
-            _dress(panel, env, column)
-    order = [method for method in figure.methods if method in handles]
+            _dress(panel, textwrap.fill(env, int(wide / across / LETTER)), column)
+            panel.set_xlabel(steps_of(env))
     text = textwrap.fill(caption, int(38 * max(across, 1.6)))
     picture.legend(
-        [handles[method] for method in order],
-        order,
+        [handles[method] for method in figure.methods],
+        names,
         loc="outside lower center",
-        ncols=_columns(order, 3.4 * max(across, 1.6)),
+        ncols=columns,
         frameon=False,
         title=text,
         title_fontproperties={"size": 8},
@@ -189,14 +198,14 @@ def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], w
 
 def _columns(names: Sequence[str], inches: float) -> int:
     """How many names fit beside each other."""
-    widest = 0.08 * max(len(name) for name in names) + 0.7
+    widest = LETTER * max(len(line) for name in names for line in name.split("\n")) + 0.7
     return max(1, min(len(names), int(inches / widest)))
 
 
 def _curve(panel: Any, group: list[Run], column: str, window: int, band: float, style: Style) -> Any:
     """Draws the mean of runs with its band; the line, for the legend."""
-    steps, values = stacked(group, column)
-    values = smoothed(values, window)
+    smooth = [replace(run, evaluations=run.evaluations | {column: smoothed(run.evaluations[column], window)}) for run in group]
+    steps, values = stacked(smooth, column)
     middle, spread = values.mean(0), band * values.std(0)
     panel.fill_between(steps, middle - spread, middle + spread, color=style.colour, alpha=0.15, linewidth=0)
     if len(steps) == 1:  # a band needs two
@@ -207,13 +216,12 @@ def _curve(panel: Any, group: list[Run], column: str, window: int, band: float, 
     return line
 
 
-def _dress(panel: Any, env: str, column: str) -> None:
+def _dress(panel: Any, title: str, column: str) -> None:
     """Titles, axes and grid of a panel."""
     if column == ERROR:
         panel.axhline(0, color=GREY, linewidth=0.8, zorder=0)
-    panel.set_title(env)
+    panel.set_title(title)
     panel.set_ylabel(LABELS[column])
-    panel.set_xlabel(steps_of(env))
     panel.set_xlim(left=0)
     panel.xaxis.set_major_formatter(lambda x, _: f"{x / 1e6:g}M" if x >= 1e6 else f"{x / 1e3:g}k" if x >= 1e3 else f"{x:g}")
     panel.yaxis.set_major_formatter(lambda y, _: f"{y:,g}")
@@ -227,10 +235,10 @@ def _missing(figure: Figure, collection: Collection, envs: Sequence[str]) -> lis
     tasks = [task for task in figure.tasks if task not in drawn]
     lines = [f"left out, for want of runs: {', '.join(tasks)}"] if tasks else []
     for env in envs:
-        absent = [method for method in figure.methods if not collection.of(method, env)]
+        absent = [method for method in figure.methods if not collection.shown(method, env)]
         lines += [f"{env} has no run of {', '.join(absent)}"] if absent else []
     unfinished = [run for run in collection.unfinished() if run.env in envs]
-    used = [run for run in unfinished if run in collection.of(run.method, run.env)]
+    used = [run for run in unfinished if run in collection.shown(run.method, run.env)]
     if unfinished:
         lines.append(f"{len(unfinished)} of the runs are not finished; {len(unfinished) - len(used)} of them are left out")
     return [*lines, *(f"left out: {reason}" for reason in collection.left_out)]

@@ -15,8 +15,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from gemrl.errors import BadValue, nearest
-from gemrl.report.collecting import Collection, collect, stacked, task_name
-from gemrl.report.summary import Record
+from gemrl.report.collecting import Collection, collect
+from gemrl.report.markdown import digits
+from gemrl.report.reading import task_name
+from gemrl.report.summary import Record, shared_rows
 from gemrl.report.writing import publish
 from gemrl.tables import show
 
@@ -119,30 +121,21 @@ def _distinct(method: str, collection: Collection) -> str:
     return f"{method} (theirs)" if method in collection.methods else method
 
 
-def shared_rows(collection: Collection, others: Sequence[Record]) -> list[Record]:
-    """A row for each of their numbers at a step that our runs cover: both sides, ours interpolated between evaluations."""
-    rows = []
-    for other in others:
-        curves = {name: stacked(group) for name in collection.methods if (group := collection.of(name, other["beside"]))}
-        for step, value in zip(other["steps"], other["mean"], strict=True):
-            ours = {
-                name: float(np.interp(step, steps, values.mean(0)))
-                for name, (steps, values) in curves.items()
-                if steps[0] <= step <= steps[-1]
-            }
-            if ours:
-                rows.append({**other, "step": step, "value": value, "ours": ours})
-    return rows
-
-
 def comparison_table(collection: Collection, rows: Sequence[Record]) -> Table:
     """Theirs beside ours, for the terminal."""
-    names = [name for name in collection.methods if any(name in row["ours"] for row in rows)][:WIDEST]
-    table = Table("task", "theirs", box=box.SIMPLE_HEAD)
+    every = [name for name in collection.methods if any(name in row["ours"] for row in rows)]
+    names, more = every[:WIDEST], len(every) - WIDEST
+    table = Table(
+        "task", "theirs", box=box.SIMPLE_HEAD, caption=f"{more} more of our methods are in the page" if more > 0 else None
+    )
     for title in ("step", "their return", *map(escape, names)):
         table.add_column(title, justify="right")
     for row in sorted(rows, key=lambda row: (row["beside"], row["step"])):
-        ours = (f"{row['ours'][name]:,.0f}" if name in row["ours"] else "" for name in names)
+        ours = (_spelled(row["ours"][name]) if name in row["ours"] else "" for name in names)
         task = row["beside"] if row["beside"] == row["env"] else f"{row['beside']} (theirs: {row['env']})"
-        table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", f"{row['value']:,.0f}", *ours)
+        table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", _spelled(row["value"]), *ours)
     return table
+
+
+def _spelled(value: float) -> str:
+    return f"{value:,.{digits(value)}f}"

@@ -10,9 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from gemrl.cli import DONE
+from gemrl.env_args import plain_name
 from gemrl.errors import RunFolderError
 from gemrl.files import write_bytes
-from gemrl.report.collecting import Collection, Run, collect
+from gemrl.report.collecting import Collection, collect
+from gemrl.report.reading import Run
 
 
 def export_runs(options: argparse.Namespace) -> int:
@@ -40,7 +42,7 @@ def places(collection: Collection, out: Path) -> dict[Path, Path]:
     count: Counter[tuple[str, str]] = Counter()
     found = {}
     for run in sorted(collection.runs, key=lambda run: (run.method, run.env, run.seed, run.folder)):
-        method, env = (name.replace("/", "-").replace(":", "-") for name in (run.method, run.env))
+        method, env = plain_name(run.method), plain_name(run.env)
         count[method, env] += 1
         found[run.folder] = out / method / f"{env}_{count[method, env]}" / "evaluations.npz"
     return found

@@ -9,10 +9,11 @@ from gemrl.report.summary import score_rows
 def score_table(collection: Collection) -> str:
     """A row for each environment, a column for each method: mean and standard deviation over runs, the best mean in bold."""
     rows = {(row["env"], row["method"]): row for row in score_rows(collection)}
-    lines = [_line("", *collection.methods), "|---" * (len(collection.methods) + 1) + "|"]
+    methods = [method for method in collection.methods if any((env, method) in rows for env in collection.envs)]
+    lines = [_line("", *methods), "|---" * (len(methods) + 1) + "|"]
     for env in collection.envs:
         best = max(row["mean"] for (where, _), row in rows.items() if where == env)
-        found = [rows.get((env, method)) for method in collection.methods]
+        found = [rows.get((env, method)) for method in methods]
         cells = ["" if row is None else _cell(row["mean"], row["std"], best=row["mean"] == best) for row in found]
         lines.append(_line(f"{env} ({_runs(collection, env)})", *cells))
     return "\n".join([*lines, "", "Mean ± standard deviation over runs of the returns in the last tenth of training."])
@@ -23,9 +24,14 @@ def _line(*cells: str) -> str:
 
 
 def _cell(mean: float, std: float, *, best: bool) -> str:
-    digits = 0 if max(abs(mean), std) >= 1000 else 1
-    text = f"{mean:,.{digits}f} ± {std:,.{digits}f}"
+    places = digits(max(abs(mean), std))
+    text = f"{mean:,.{places}f} ± {std:,.{places}f}"
     return f"**{text}**" if best else text
+
+
+def digits(value: float) -> int:
+    """How many digits behind the point a return of this size is told with."""
+    return 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
 
 
 def _runs(collection: Collection, env: str) -> str:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from gemrl import statistics
+from gemrl.figures.palette import is_gem
 from gemrl.recipes import GROUPS, RECIPES
-from gemrl.report.collecting import Collection, Run, stacked
+from gemrl.report.collecting import Collection
+from gemrl.report.reading import Run, stacked
 from gemrl.report.scales import scale
 
 CURVE_RESAMPLES = 1000
@@ -20,14 +23,14 @@ Record = dict[str, Any]
 
 def reference(collection: Collection) -> str:
     """The method that others are compared with: gem, or one of its kin, or the first."""
-    return next((name for name in collection.methods if name.split("-")[0] == "gem"), collection.methods[0])
+    return next(filter(is_gem, collection.methods), collection.methods[0])
 
 
 def curves(collection: Collection, env: str, column: str) -> dict[str, Record]:
     """Of each method on an environment: mean of runs by step, its 95% interval, and the standard deviation of runs."""
     found = {}
     for method in collection.methods:
-        group = collection.of(method, env)
+        group = collection.shown(method, env)
         if group:
             steps, values = stacked(group, column)
             drawn = statistics.resampled(values[:, None], np.random.default_rng(0), CURVE_RESAMPLES)
@@ -79,10 +82,10 @@ def overall(collection: Collection) -> Record:
     found: Record = {"methods": complete, "reference": rival, "thresholds": thresholds, "rows": [], "profile": {}}
     for method, table in tables.items():
         middle = statistics.interval(table, statistics.iqm, _rng())
-        better = statistics.improvement_interval(tables[rival], table, _rng())
         row = {"method": method, "iqm": middle.value, "low": middle.low, "high": middle.high}
         row |= {"mean": statistics.mean(table), "median": statistics.median(table)}
         if method != rival:
+            better = statistics.improvement_interval(tables[rival], table, _rng())
             row |= {"improvement": better.value, "improvement_low": better.low, "improvement_high": better.high}
         found["rows"].append(row)
         found["profile"][method] = statistics.profile_interval(table, thresholds, _rng(), CURVE_RESAMPLES)._asdict()
@@ -111,12 +114,27 @@ def cost_rows(collection: Collection) -> list[Record]:
     rows = []
     for method in collection.methods:
         for env in collection.envs:
-            timed = [run for run in collection.runs if (run.method, run.env) == (method, env) and run.seconds]
+            timed = [run.timed for run in collection.runs if (run.method, run.env) == (method, env) and run.timed]
             if timed:
-                seconds = [float(run.seconds or 0) for run in timed]
-                steps = sum(run.last_step for run in timed)
-                row: Record = {"method": method, "env": env, "runs": len(timed), "steps": steps, "hours": sum(seconds) / 3600}
-                rows.append(row | {"speed": steps / sum(seconds), "minutes_each": float(np.mean(seconds)) / 60})
+                steps, seconds = (sum(column) for column in zip(*timed, strict=True))
+                row: Record = {"method": method, "env": env, "runs": len(timed), "steps": steps, "hours": seconds / 3600}
+                rows.append(row | {"speed": steps / seconds, "minutes_each": seconds / len(timed) / 60})
+    return rows
+
+
+def shared_rows(collection: Collection, others: Sequence[Record]) -> list[Record]:
+    """A row for each of their numbers at a step that our runs cover: both sides, ours interpolated between evaluations."""
+    rows = []
+    for other in others:
+        curves = {name: stacked(group) for name in collection.methods if (group := collection.shown(name, other["beside"]))}
+        for step, value in zip(other["steps"], other["mean"], strict=True):
+            ours = {
+                name: float(np.interp(step, steps, values.mean(0)))
+                for name, (steps, values) in curves.items()
+                if steps[0] <= step <= steps[-1]
+            }
+            if ours:
+                rows.append({**other, "step": step, "value": value, "ours": ours})
     return rows
 
 
@@ -126,7 +144,7 @@ def recipe_differences(collection: Collection) -> list[Record]:
     found = []
     for method in collection.methods:
         rival, env = _rival(collection, method)
-        first, second = collection.of(rival, env)[0], collection.of(method, env)[0]
+        first, second = collection.shown(rival, env)[0], collection.shown(method, env)[0]
         algo = str(second.description["algo"])
         record: Record = {"method": method, "algo": algo, "summary": summaries.get(algo, ""), "reference": rival, "env": env}
         found.append(record | {"fields": _fields(first, second), "by_task": _by_task(collection, method)})
@@ -137,7 +155,7 @@ def _rival(collection: Collection, method: str) -> tuple[str, str]:
     """What a method is compared with, and where: the reference, or where the two never met, the first that was there too."""
     for other in (reference(collection), *collection.methods):
         for env in collection.envs:
-            if collection.of(method, env) and collection.of(other, env):
+            if collection.shown(method, env) and collection.shown(other, env):
                 return other, env
     raise AssertionError(f"{method} has no runs")
 
@@ -155,7 +173,7 @@ def _fields(first: Run, second: Run) -> list[tuple[str, Any, Any]]:
 
 def _by_task(collection: Collection, method: str) -> list[tuple[str, dict[str, Any]]]:
     """Fields of a method's recipe that are not the same on all environments, with their values."""
-    recipes = {env: collection.of(method, env)[0].recipe for env in collection.envs if collection.of(method, env)}
+    recipes = {env: group[0].recipe for env in collection.envs if (group := collection.shown(method, env))}
     first = next(iter(recipes.values()))
     names = [name for name in first if any(recipe.get(name) != first[name] for recipe in recipes.values())]
     return [(name, {env: recipe.get(name) for env, recipe in recipes.items()}) for name in names]

@@ -21,8 +21,9 @@ from gemrl.errors import BadValue, MissingExtra, RunFolderError
 from gemrl.figures.palette import styles
 from gemrl.files import write_bytes
 from gemrl.report import summary
-from gemrl.report.collecting import Collection, Run, collect
+from gemrl.report.collecting import Collection, collect
 from gemrl.report.markdown import score_table
+from gemrl.report.reading import Run
 from gemrl.report.scales import scale
 from gemrl.tables import working
 
@@ -51,7 +52,7 @@ def write_report(options: argparse.Namespace) -> int:
 def publish(options: argparse.Namespace, collection: Collection, target: Path, others: Sequence[summary.Record]) -> int:
     """Writes the page on a collection, other people's results in it, and says what it holds."""
     with working("writing the report"):
-        text = page(collection, title=options.title, films=not options.no_videos, others=others).encode()
+        text = page(collection, title=options.title, films=not options.no_videos, others=others).encode(errors="replace")
         try:
             target.parent.mkdir(parents=True, exist_ok=True)
             write_bytes(target, text)
@@ -107,6 +108,7 @@ def contents(collection: Collection, title: str, *, films: bool, others: Sequenc
         "envs": envs,
         "scores": summary.score_rows(collection),
         "overall": summary.overall(collection),
+        "shared": summary.shared_rows(collection, others),
         "cost": summary.cost_rows(collection),
         "recipes": summary.recipe_differences(collection),
         "runs": [_run(run, collection, budget if films else None, notes) for run in collection.runs],
@@ -130,7 +132,7 @@ def _run(run: Run, collection: Collection, budget: list[int] | None, notes: list
         "finished": run.finished,
         "lastStep": run.last_step,
         "score": run.score(collection.final_step(run.env)),
-        "hours": run.seconds / 3600 if run.seconds else None,
+        "hours": run.timed.seconds / 3600 if run.timed else None,
         "speed": run.speed,
         "evaluations": run.evaluations,
         "recipe": run.recipe,
@@ -149,9 +151,8 @@ def _films(run: Run, budget: list[int], notes: list[str]) -> list[summary.Record
             continue
         size = file.stat().st_size
         if size > min(FILM_LIMIT, budget[0]):
-            notes.append(
-                f"{file.name} of {run.method} on {run.env}, seed {run.seed}, is left out: {size / 1e6:.0f} MB is too much"
-            )
+            most = f"more than {FILM_LIMIT / 1e6:.0f} MB" if size > FILM_LIMIT else f"more than {FILMS_LIMIT / 1e6:.0f} MB in all"
+            notes.append(f"{file.name} of {run.method} on {run.env}, seed {run.seed}, is left out: it would be {most}")
             continue
         budget[0] -= size
         found.append({"name": file.name, "kind": kind, "data": base64.b64encode(file.read_bytes()).decode()})

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from gemrl.env_args import parse_env_args
+from gemrl.env_args import parse_env_args, plain_name
 from gemrl.errors import BadValue, check_number, unknown
 from gemrl.literals import split_setting
 
@@ -27,7 +27,7 @@ class Entry(NamedTuple):
             raise BadValue("algos hold an empty name")
         algo, *settings = text.split()
         for setting in settings:
-            split_setting(setting)
+            split_setting(setting, "a recipe in algos")
         return Entry(algo, tuple(settings))
 
     @property
@@ -51,7 +51,7 @@ class Run(NamedTuple):
     @property
     def place(self) -> Path:
         """Its folder, inside the study's."""
-        return Path(self.entry.label, self.env.replace("/", "-").replace(":", "-"), str(self.seed))
+        return Path(self.entry.label, plain_name(self.env), str(self.seed))
 
     def __str__(self) -> str:
         return f"{self.entry.label} on {self.env}, seed {self.seed}"
@@ -82,16 +82,15 @@ class Study:
             values = getattr(self, field)
             if not values:
                 raise BadValue(f"a study needs at least one of its {field}")
-            if field == "algos":  # as folders know them: spaces do not count
-                values = tuple(Entry.of(text).label for text in values)
-            twice = sorted({str(value) for value in values if values.count(value) > 1})
-            if twice:
-                raise BadValue(f"{field} name {twice[0]} twice")
+            if field != "seeds":  # as folders know them: spaces do not count, nor what stands between names
+                values = [Entry.of(text).label if field == "algos" else plain_name(text) for text in values]
+            if len(set(values)) < len(values):
+                raise BadValue(f"{field} name {next(value for value in values if values.count(value) > 1)} twice")
         for number in ("steps", "eval_every", "eval_episodes"):
             check_number(number, getattr(self, number), 1, whole=True)
         for setting in self.settings:
-            split_setting(setting)
-        parse_env_args(self.env_args)
+            split_setting(setting, "settings")
+        parse_env_args(self.env_args, "env_args")
 
     @property
     def entries(self) -> tuple[Entry, ...]:
@@ -107,13 +106,19 @@ class Study:
         """The same study with the fields changed that are not None; `seeds` may be a number of them."""
         given = {name: value for name, value in changes.items() if value is not None}
         if isinstance(given.get("seeds"), int):
-            given["seeds"] = tuple(range(given["seeds"]))
+            given["seeds"] = tuple(some_seeds(given["seeds"]))
         if "algos" in given:
             # What people call gem is gem-discrete in studies of discrete actions, whose runs are in folders of that name.
             known = {entry.algo.replace("gem-discrete", "gem"): entry.text for entry in self.entries if not entry.settings}
             known |= {entry.label: entry.text for entry in self.entries}
             given["algos"] = tuple(known.get(text, text) for text in given["algos"])
         return dataclasses.replace(self, **given)
+
+
+def some_seeds(number: int) -> range:
+    """So many seeds, from 0 on."""
+    check_number("seeds", number, 1, 1000, whole=True)
+    return range(number)
 
 
 @dataclass(frozen=True)
@@ -231,8 +236,7 @@ def read_study(file: Path) -> Study:
     except (ValueError, RecursionError) as error:
         raise BadValue(f"{file} is not TOML: {error}") from None
     if isinstance(content.get("seeds"), int) and not isinstance(content["seeds"], bool):
-        check_number("seeds", content["seeds"], 1, 1000, whole=True)
-        content["seeds"] = list(range(content["seeds"]))
+        content["seeds"] = list(some_seeds(content["seeds"]))
     for name, value in content.items():
         if name not in KINDS:
             raise unknown(f"field in {file}:", name, KINDS, f"; known: {', '.join(KINDS)}")
@@ -246,7 +250,8 @@ def read_study(file: Path) -> Study:
 
 
 def _check_kind(what: str, value: Any, kind: type, inner: type) -> None:
-    told = {str: "text", int: "a whole number", list: f"a list of {'whole numbers' if inner is int else 'texts'}"}[kind]
+    listed = "a whole number or a list of them" if inner is int else "a list of texts"
+    told = {str: "text", int: "a whole number", list: listed}[kind]
     items: Sequence[Any] = value if isinstance(value, list) else []
     right = all(isinstance(item, inner) and not isinstance(item, bool) for item in items)
     if isinstance(value, bool) or not isinstance(value, kind) or not right or any(item < 0 for item in items if inner is int):

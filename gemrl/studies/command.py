@@ -45,7 +45,12 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
     )
     parser.add_argument("--eval-every", type=count, metavar="N", help="steps between evaluations")
     parser.add_argument("--eval-episodes", type=count, metavar="K", help="episodes of an evaluation")
-    parser.add_argument("--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: one a minute)")
+    parser.add_argument(
+        "--checkpoint-every",
+        type=count,
+        metavar="N",
+        help="steps between checkpoints of runs that are not begun yet (default: one a minute)",
+    )
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument("--keep-checkpoints", action="store_true", help="keep checkpoints of finished runs; gigabytes, maybe")
     kept.add_argument("--results-only", action="store_true", help="keep only CSV and JSON of finished runs, no models")

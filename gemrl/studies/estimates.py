@@ -27,6 +27,11 @@ TRAINING = {
     "dueling-dqn": 4.0,
     "clipped-ddqn": 6.0,
     "gem-discrete": 12.0,
+    "mfec": 4.0,
+    "gem-tabular": 0.1,
+    "q-learning": 0.1,
+    "double-q": 0.1,
+    "nstep-q": 0.2,
 }
 """Milliseconds of training per environment step, on one thread of the machine that the results in docs/ come from."""
 ON_IMAGES = {"dqn": 14.0, "ddqn": 15.0, "dueling-dqn": 18.0, "clipped-ddqn": 28.0, "gem-discrete": 62.0}

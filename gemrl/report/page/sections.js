@@ -63,41 +63,17 @@ function curves() {
   ];
 }
 
-// Our mean return at a step, between the evaluations around it; null outside of them.
-function ours(curve, step) {
-  const at = curve.steps.findIndex((found) => found >= step);
-  if (at < 0 || (at === 0 && curve.steps[0] > step)) return null;
-  if (at === 0) return curve.mean[0];
-  const part = (step - curve.steps[at - 1]) / (curve.steps[at] - curve.steps[at - 1]);
-  return curve.mean[at - 1] + part * (curve.mean[at] - curve.mean[at - 1]);
-}
-
 function others() {
   if (!data.otherMethods.length) return null;
-  const rows = data.envs.flatMap((env) =>
-    env.others.flatMap((other) =>
-      other.steps.flatMap((step, place) => {
-        const theirs = {
-          method: other.method,
-          their: other.env,
-          step,
-          theirs: other.mean[place],
-          env: env.id,
-          source: other.source,
-        };
-        return Object.entries(env.returns).map(([name, curve]) => ({ ...theirs, name, ours: ours(curve, step) }));
-      }),
-    ),
-  );
-  const shared = rows.filter((row) => row.ours !== null);
+  const shared = data.shared.flatMap(({ ours, ...row }) => Object.entries(ours).map(([name, value]) => ({ ...row, name, ours: value })));
   const columns = [
     words("theirs", "method", (row) => named(row.method)),
-    words("their task", "their"),
+    words("their task", "env"),
     numbers("step", "step", (row) => whole(row.step)),
-    numbers("their return", "theirs"),
+    numbers("their return", "value"),
     numbers("our return", "ours"),
     words("ours", "name", (row) => named(row.name)),
-    words("our task", "env"),
+    words("our task", "beside"),
     words("source", "source"),
   ];
   return [
