@@ -12,6 +12,8 @@ import pytest
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
+for colours in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):  # which would have us take a file for a terminal
+    os.environ.pop(colours, None)
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # tests compile more than they compute
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import itertools
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,10 @@ def test_a_logger_of_stable_baselines3(tmp_path: Path) -> None:
     assert (model.learning_rate, model.exploration_rate, len(model.ep_info_buffer)) == (3e-4, 0.0, 1)
 
 
-def test_a_second_call_counts_on() -> None:
+def test_a_second_call_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its speed is its own."""
+    clock = itertools.count()
+    monkeypatch.setattr("gemrl.progress.monotonic", lambda: float(next(clock)))
     model = pendulum().learn(400)
     first = model._progress.line(400, None)
     model.learn(400, reset_num_timesteps=False)

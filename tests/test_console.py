@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.progress import Progress
 
 from gemrl import console
+from gemrl.console import evaluation_line
+from gemrl.evaluation import Evaluation
 from gemrl.training import Moment
 
 
@@ -81,3 +83,9 @@ def test_the_bar_says_what_it_waits_for_while_it_waits(clock: Clock, monkeypatch
     draw()
     assert ["compiling" in text for text in drawn] == [True, False, False, False]
     assert ["refreshing the memory" in text.split("took")[0] for text in drawn] == [False, False, True, False]
+
+
+def test_capped_episodes_are_told() -> None:
+    line = evaluation_line(1000, Evaluation((1.0, 2.0), (27_000, 5), capped=1, estimation_error=0.5))
+    assert "1 of 2 episodes capped" in line
+    assert "capped" not in evaluation_line(1000, Evaluation((1.0, 2.0), (4, 5), capped=0, estimation_error=0.5))

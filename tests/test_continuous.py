@@ -13,19 +13,30 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from gemrl.agents.continuous import Learner, batch_of, gradient_step, init_learner, move_targets, refresh, train_round
-from gemrl.agents.values import bounds, chance, fresh_returns, group_values, smoothing_noise
-from gemrl.losses import Asymmetric, FirstCritic
-from gemrl.memory import Memory, Rows, empty_rows, insert
+from gemrl.agents.continuous import (
+    Learner,
+    batch_of,
+    explore,
+    gradient_step,
+    init_learner,
+    move_targets,
+    policy_of,
+    train_round,
+    update_memory,
+)
+from gemrl.agents.values import smoothing_noise
+from gemrl.losses import FirstCritic
+from gemrl.memory import Memory, Rows, empty_rows
 from gemrl.models import MODELS
 from gemrl.networks import MLP, Critics, Layer, layer_norm
-from gemrl.planning import Single
+from gemrl.planning import NStep, Planner, Single
 from gemrl.recipes import RECIPES, Recipe
-from gemrl.refreshing import plan
-from gemrl.sampling import Place, draw
+from gemrl.sampling import Place
 from gemrl.spaces import Layout
 from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
+from tests.compiled import bounds, chance, draw, fresh_returns, group_values, insert, plan, refresh
 from tests.conftest import SMALL
+from tests.test_planning import brute
 
 torch = pytest.importorskip("torch")
 
@@ -90,8 +101,12 @@ def torch_arrays(tree: Any, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["gem", "gem-paper", "gem-released", "td3", "ddpg", "td3-sil", "redq", "optimality-tightening"])
 def test_gradient_steps_equal_pytorch(name: str) -> None:
-    """Two updates (the second one moves the policy) against autograd and Adam of PyTorch, on the same minibatches."""
+    """Two updates (the second one moves the policy) against autograd and Adam of PyTorch, on the same minibatches.
+
+    Fresh targets move far, so that it would show if they moved too often, too seldom or before the update.
+    """
     recipe = small(name)
+    recipe = recipe.but(tau=0.5) if isinstance(recipe.targets, Fresh) else recipe
     memory = random_memory(pairs=recipe.n_pairs)
     learner = init_learner(recipe, LAYOUT, seed=3)
     actor, critics = torch_arrays(learner.actor, "actor"), torch_arrays(learner.critics, "critics")
@@ -140,7 +155,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
     for array_name, theirs in (actor | critics).items():
         np.testing.assert_allclose(ours[array_name].detach(), theirs.detach(), rtol=1e-3, atol=2e-5, err_msg=array_name)
     for array_name, moved in torch_arrays(learner.target_critics, "critics").items():
-        np.testing.assert_allclose(moved.detach(), targets[array_name], rtol=1e-3, atol=2e-5, err_msg=array_name)
+        np.testing.assert_allclose(moved.detach(), targets[array_name], rtol=1e-3, atol=1e-5, err_msg=array_name)
 
 
 def walked(memory: Memory, place: Place, index: int, steps: int) -> list[int]:
@@ -201,9 +216,9 @@ def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:
     states = np.random.default_rng(0).normal(size=(30, D)).astype(np.float32)
     q = np.asarray(learner.target_critics(states, host(learner.target_actor)(states)))
     possible = [np.minimum(q[i], q[j]) for i in range(4) for j in range(i)]  # some are equal, where one critic is smallest
-    seen = set()
+    seen, memory = set(), random_memory(pairs=1)
     for seed in range(60):
-        subset = chance(recipe, random_memory(pairs=1), jax.random.key(seed)).subset
+        subset = chance(recipe, memory, jax.random.key(seed)).subset
         values = group_values(recipe, learner, jnp.array(states), jnp.zeros((30, A)), subset)
         matches = tuple(n for n, expected in enumerate(possible) if np.allclose(values[0], expected, rtol=1e-4, atol=1e-6))
         assert matches
@@ -275,10 +290,11 @@ def test_targets_start_equal_and_move_by_tau() -> None:
     learner = init_learner(recipe, LAYOUT, seed=0)
     assert eqx.tree_equal(learner.critics, learner.target_critics)
     assert eqx.tree_equal(learner.actor, learner.target_actor)
-    learner = eqx.tree_at(lambda x: x.critics, learner, jax.tree.map(lambda x: x + 1, learner.critics))
-    moved = move_targets(recipe, learner)
-    for before, after in zip(jax.tree.leaves(learner.target_critics), jax.tree.leaves(moved.target_critics), strict=True):
-        np.testing.assert_allclose(after, before + 0.6, rtol=1e-5, atol=1e-6)
+    online = jax.tree.map(lambda x: x + 1, (learner.actor, learner.critics))
+    moved = move_targets(recipe, eqx.tree_at(lambda x: (x.actor, x.critics), learner, online))
+    before, after = (jax.tree.leaves((x.target_actor, x.target_critics)) for x in (learner, moved))
+    for old, new in zip(before, after, strict=True):
+        np.testing.assert_allclose(new, old + 0.6, rtol=1e-5, atol=1e-6)
 
 
 def host(tree: Any) -> Any:
@@ -357,6 +373,33 @@ def test_a_pair_is_worth_its_minimum() -> None:
     np.testing.assert_allclose(values, [q[:2].min(axis=0), q[2:].min(axis=0)], rtol=1e-5, atol=1e-6)
 
 
+def assert_planned_by_definition(memory: Memory, planner: Planner) -> None:
+    """The stored returns are what the definition makes of the stored values."""
+    rows = memory.lane()
+    defined, _ = brute(planner, (rows["reward"], rows["discount"], rows["last"], rows["q_next"]))
+    np.testing.assert_allclose(rows["planned"], defined, rtol=1e-4, atol=1e-4)
+
+
+def test_self_imitation_stores_the_returns_of_its_horizon() -> None:
+    recipe = small("td3-sil", bound=SelfImitation(horizon=3))
+    learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(30, 64, pairs=1)
+    _, after = jax.jit(update_memory, static_argnums=(0, 3))(recipe, learner, memory, True, jax.random.key(0))
+    assert (after.lane()["q_next"] != memory.lane()["q_next"]).all()
+    assert_planned_by_definition(after, NStep(3))
+
+
+def test_exploring_adds_noise_of_its_size_within_the_box() -> None:
+    recipe = small(exploration_noise=0.2)
+    policy = policy_of(init_learner(recipe, LAYOUT, seed=2))
+    states = np.random.default_rng(0).normal(size=(20_000, D)).astype(np.float32)
+    best, tried = policy.actor(states), explore(recipe, policy, states, 0, np.random.default_rng(1))
+    inside = np.abs(best) < 0.2  # where five deviations fit into the box
+    assert inside.sum() > 1000
+    np.testing.assert_allclose((tried - best)[inside].std(), 0.2, rtol=0.05)
+    shifted = explore(recipe.but(exploration_noise=3.0), policy, states, 0, np.random.default_rng(1))
+    assert np.abs(shifted).max() == 1
+
+
 def test_between_moves_of_the_targets_old_values_stay() -> None:
     recipe = small()
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(30, 64)
@@ -365,8 +408,9 @@ def test_between_moves_of_the_targets_old_values_stay() -> None:
     assert eqx.tree_equal(targets, host(learner.target_critics))
     np.testing.assert_array_equal(memory.lane()["q_next"][:, :30], values)
     assert (memory.lane()["q_next"][:, 30:] != 0).all()
-    assert np.isfinite(memory.planned_returns()).all()
+    assert_planned_by_definition(memory, recipe.planner)
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10, seed=8), np.array([0]), True)
+    assert_planned_by_definition(memory, recipe.planner)
     assert not eqx.tree_equal(targets, host(learner.target_critics))
     assert (memory.lane()["q_next"][:, :30] != values).all()
 
@@ -392,31 +436,21 @@ def test_critics_take_a_common_batch_or_one_each() -> None:
 
 ALIVE = {
     "gamma": 0.9,
-    "learning_rate": 1e-3,
     "buffer_size": 60,
     "learning_starts": 50,
     "batch_size": 8,
-    "tau": 0.3,
     "train_freq": 25,
     "gradient_steps": 3,
     "target_update_interval": 100,
-    "policy_delay": 3,
     "target_policy_noise": 0.4,
     "target_noise_clip": 0.1,
     "exploration_noise": 0.3,
-    "net_arch": (16, 8),
-    "layer_norm": True,
-    "action_twice": True,
-    "n_pairs": 1,
-    "n_critics": 1,
     "targets": Planned(Single(5)),
-    "loss": Asymmetric(0.5),
-    "bound": Tightening(),
-    "regress_on_both": True,
-    "actor_objective": FirstCritic(),
-    "separate_batches": True,
-    "normalize_observations": True,
 }
+"""Fields with another value each."""
+HELD = {"learning_rate", "tau", "policy_delay", "net_arch", "layer_norm", "action_twice", "n_pairs", "n_critics", "loss", "bound"}
+HELD |= {"regress_on_both", "actor_objective", "separate_batches", "normalize_observations"}
+"""Fields of which other tests compare two values with independent implementations, above all PyTorch's."""
 
 
 def policy_after(algo: str = "gem", **fields: Any) -> np.ndarray:
@@ -433,43 +467,26 @@ def default_policy() -> np.ndarray:
 
 
 def test_every_field_is_listed() -> None:
-    assert ALIVE.keys() == {field.name for field in dataclasses.fields(Recipe)}
+    assert ALIVE.keys() | HELD == {field.name for field in dataclasses.fields(Recipe)}
 
 
-@pytest.mark.parametrize("name", ALIVE)
-def test_every_field_is_alive(name: str, default_policy: np.ndarray) -> None:
-    """Changing it changes what is learnt."""
-    needed: dict[str, Any] = {"planner": Single(5)} if name == "n_pairs" else {}
-    reference = policy_after(**needed) if needed else default_policy
-    assert np.abs(policy_after(**(needed | {name: ALIVE[name]})) - reference).max() > 1e-4
-
-
-def test_fields_of_parts_are_alive(default_policy: np.ndarray) -> None:
-    for change in ({"depth": 50}, {"alpha": 1.0}):
-        assert np.abs(policy_after(**change) - default_policy).max() > 1e-3
+@pytest.mark.parametrize(("name", "value"), [*ALIVE.items(), ("depth", 50)])
+def test_every_field_is_alive(name: str, value: Any, default_policy: np.ndarray) -> None:
+    """Changing it changes what is learnt: one that is dead gives the same program and the same bits."""
+    assert not np.array_equal(policy_after(**{name: value}), default_policy)
 
 
 @pytest.mark.parametrize(
     ("part", "change"),
     [
-        (Fresh(), Fresh(n=3)),
-        (Fresh(), Fresh(subset=1)),
-        (SelfImitation(), SelfImitation(weight=3.0)),
         (SelfImitation(), SelfImitation(horizon=2)),
         (SelfImitation(every=50), SelfImitation(every=100)),
-        (Tightening(), Tightening(weight=8.0)),
         (Tightening(), Tightening(reach=2)),
     ],
 )
-def test_fields_of_fresh_targets_and_bounds_are_alive(part: Any, change: Any) -> None:
-    name = "targets" if isinstance(part, Fresh) else "bound"
-    before, after = (policy_after("td3", target_update_interval=2, **{name: x}) for x in (part, change))
-    assert np.abs(before - after).max() > 1e-4
-
-
-def test_td3_moves_its_targets_by_updates() -> None:
-    before, after = (policy_after("td3", target_update_interval=interval) for interval in (1, 4))
-    assert np.abs(before - after).max() > 1e-4
+def test_fields_of_bounds_are_alive(part: Any, change: Any) -> None:
+    before, after = (policy_after("td3", target_update_interval=2, bound=x) for x in (part, change))
+    assert not np.array_equal(before, after)
 
 
 def test_learner_holds_all_that_learning_changes() -> None:

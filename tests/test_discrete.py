@@ -12,19 +12,20 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.discrete import batch_of, explore, gradient_step, group_values, init_learner, train_round, update_memory
-from gemrl.choosing import FirstChoice, Greatest, Huber, OnlineChoice
+from gemrl.agents.discrete import act, acting_values, explore, gradient_step, group_values, init_learner, train_round
+from gemrl.choosing import FirstChoice, FirstNetwork, Greatest, Huber, MeanOfMinima, OnlineChoice
 from gemrl.errors import BadValue, UnsupportedSpace
-from gemrl.memory import Memory, Rows, empty_rows, insert
+from gemrl.memory import Memory, Rows, empty_rows
 from gemrl.models import GEM, MODELS
 from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
 from gemrl.recipes import RECIPES, DiscreteRecipe
-from gemrl.refreshing import plan, plan_newest
-from gemrl.sampling import Place, draw
+from gemrl.refreshing import plan_newest
+from gemrl.sampling import Place
 from gemrl.spaces import Layout
-from gemrl.targets import Fresh, Planned
+from gemrl.targets import Fresh
+from tests.compiled import discrete_batch_of, discrete_update, draw, insert, plan
 from tests.conftest import SMALL
-from tests.test_continuous import walked
+from tests.test_continuous import assert_planned_by_definition, walked
 
 torch = pytest.importorskip("torch")
 
@@ -126,7 +127,7 @@ def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
     learner = init_learner(recipe, LAYOUT, seed=3)
     learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=4).networks)
     place = draw(memory, jax.random.key(3), (50,), planned=False)
-    ours = batch_of(recipe, learner, memory, place).returns
+    ours = discrete_batch_of(recipe, learner, memory, place).returns
     online, target = (np.asarray(q(memory.rows.next_observation[0])[0]) for q in (learner.networks, learner.targets))
     reward, discount = (np.asarray(column[0]) for column in (memory.rows.reward, memory.rows.discount))
     for index in range(50):
@@ -160,7 +161,7 @@ def test_hubers_error_is_asymmetric() -> None:
 def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gemrl.refreshing.NEWEST", 7)
     memory, rng = Memory.empty(2, 40, LAYOUT, 2), np.random.default_rng(3)
-    whole, newest = jax.jit(plan, static_argnums=1), jax.jit(plan_newest, static_argnums=1)
+    newest = jax.jit(plan_newest, static_argnums=1)
     for block in range(25):  # through a ring that wraps twice
         count = rng.integers(0, 9, 2)  # sometimes more than the window holds
         memory = insert(memory, random_rows(8, seed=block, lanes=2), jnp.array(count))
@@ -172,7 +173,7 @@ def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatc
             new = place[lane][age[lane]]
             q_next[:, lane, new] = fresh[:, lane, new]
         memory = eqx.tree_at(lambda m: m.q_next, memory, jnp.array(q_next))
-        expected, memory = whole(memory, planner), newest(memory, planner)
+        expected, memory = plan(memory, planner), newest(memory, planner)
         np.testing.assert_allclose(memory.planned, expected.planned, rtol=1e-5, atol=1e-6)
         assert not np.array(memory.unplanned).any()
 
@@ -182,17 +183,46 @@ def test_between_copies_only_new_rows_are_valued() -> None:
     learner, memory = init_learner(recipe, LAYOUT, seed=0), random_memory()
     memory = insert(memory, random_rows(5, seed=8), jnp.array([5]))
     before = np.array(memory.q_next)
-    _, memory = update_memory(recipe, learner, memory, due=False)
+    _, memory = discrete_update(recipe, learner, memory, False)
+    assert_planned_by_definition(memory, recipe.planner)
     changed = (np.array(memory.q_next) != before).any(axis=(0, 1))
     np.testing.assert_array_equal(np.flatnonzero(changed), np.arange(40, 45))
     expected = group_values(recipe, learner, memory.rows.next_observation[0, 40:45])
     np.testing.assert_allclose(memory.q_next[:, 0, 40:45], expected, rtol=1e-5)
     moved = eqx.tree_at(lambda x: x.networks, learner, init_learner(recipe, LAYOUT, seed=5).networks)
-    moved, memory = update_memory(recipe, moved, memory, due=True)
+    moved, memory = discrete_update(recipe, moved, memory, True)
+    assert_planned_by_definition(memory, recipe.planner)
     for ours, theirs in zip(jax.tree.leaves(moved.targets), jax.tree.leaves(moved.networks), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     expected = group_values(recipe, moved, memory.rows.next_observation[0, :45])
     np.testing.assert_allclose(memory.q_next[:, 0, :45], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_which_networks_act() -> None:
+    """The smallest of each group, its mean over groups; or the first; or the students, which come last."""
+    q = np.arange(2 * 2 * 1 * 3, dtype=np.float32).reshape(2, 2, 1, 3) * [[[[1, -1, 1]]]]
+    np.testing.assert_array_equal(MeanOfMinima()(q), [[(0 + 6) / 2, (-4 - 10) / 2, (2 + 8) / 2]])
+    np.testing.assert_array_equal(FirstNetwork()(q), [[0, -1, 2]])
+    recipe = small("gem-discrete-released")
+    networks, states = init_learner(recipe, LAYOUT, seed=0).networks, np.random.default_rng(0).normal(size=(5, 3))
+    assert recipe.students
+    values = np.asarray(networks(states.astype(np.float32)))
+    assert len(values) == recipe.n_pairs * recipe.n_critics + recipe.n_pairs
+    acting = acting_values(recipe, networks, states.astype(np.float32))
+    np.testing.assert_allclose(acting, values[-recipe.n_pairs :].mean(axis=0), rtol=1e-5, atol=1e-6)
+
+
+def test_images_act_as_each_of_them_alone() -> None:
+    """Batches are filled up to one compiled size, which must not show; and bytes are shares of 255."""
+    layout = Layout((7, 7, 2), 1, 4, "uint8")
+    recipe = small("dqn")
+    networks = init_learner(recipe, layout, seed=0).networks
+    images = np.random.default_rng(0).integers(0, 256, (3, 7, 7, 2), dtype=np.uint8)
+    chosen = act(recipe, jax.tree.map(np.array, networks), images)
+    q = np.stack([np.asarray(networks(image[None]))[0, 0] for image in images])
+    np.testing.assert_array_equal(chosen[:, 0], q.argmax(axis=-1))
+    bright = init_learner(recipe, layout._replace(dtype="float32"), seed=0).networks
+    np.testing.assert_allclose(np.asarray(bright(images.astype(np.float32) / 255))[0], q, rtol=1e-4, atol=1e-5)
 
 
 def test_exploration_falls_from_one_to_its_end() -> None:
@@ -206,31 +236,27 @@ def test_exploration_falls_from_one_to_its_end() -> None:
         assert abs(share - chance * 3 / 4) < 0.012  # three standard deviations
 
 
-NETWORKS: dict[str, Any] = {"learning_rate": 3e-3, "adam_epsilon": 1e-2, "batch_size": 8, "gradient_steps": 3}
-NETWORKS |= {"net_arch": (8, 8), "dueling": True, "n_pairs": 2, "bootstrap": OnlineChoice()}
-MEMORY: dict[str, Any] = {"n_critics": 3, "targets": Planned(NStep(2)), "loss": Huber(0.6), "students": True}
+ALIVE: dict[str, Any] = {"batch_size": 8, "gradient_steps": 3, "learning_rate": 3e-3}
+HELD = {"adam_epsilon", "net_arch", "dueling", "n_pairs", "n_critics", "bootstrap", "targets", "loss", "students", "acting"}
+"""Fields of which other tests compare two values with independent implementations, above all PyTorch's."""
 ON_THE_HOST = {"exploration_final_eps", "exploration_steps", "evaluation_eps", "reward_bound", "train_freq", "buffer_size"}
-ON_THE_HOST |= {"learning_starts", "target_update_interval", "gamma", "acting"}
+ON_THE_HOST |= {"learning_starts", "target_update_interval", "gamma"}
 
 
-@pytest.mark.parametrize(("name", "tried"), [("clipped-ddqn", NETWORKS), ("gem-discrete", MEMORY)])
-def test_every_field_of_a_round_is_alive(name: str, tried: dict[str, Any]) -> None:
+def test_every_field_of_a_round_is_alive() -> None:
     """A field that changes nothing has no place in a recipe; those of the host have tests of their own."""
-    base = small(name, depth=3) if name == "gem-discrete" else small(name)
+    base = small("dqn")
 
     def trained(recipe: DiscreteRecipe) -> list[np.ndarray]:
-        learner = init_learner(recipe, LAYOUT, seed=0)
-        learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=1).networks)
-        memory = random_memory(pairs=recipe.n_pairs)
+        learner, memory = init_learner(recipe, LAYOUT, seed=0), random_memory(pairs=recipe.n_pairs)
         learner, _, _ = train_round(recipe, learner, memory, random_rows(4, seed=1), np.array([4], np.int32), False)
         return [np.array(x) for x in jax.tree.leaves(learner.networks)]
 
     before = trained(base)
-    assert {field.name for field in dataclasses.fields(base)} == ON_THE_HOST | NETWORKS.keys() | MEMORY.keys()
-    for field, value in tried.items():
+    assert {field.name for field in dataclasses.fields(base)} == ON_THE_HOST | HELD | ALIVE.keys()
+    for field, value in ALIVE.items():
         after = trained(base.but(**{field: value}))
-        same = len(before) == len(after) and all(np.array_equal(a, b) for a, b in zip(before, after, strict=True))
-        assert not same, field
+        assert not all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)), field
 
 
 def test_gem_is_what_fits() -> None:

@@ -14,19 +14,18 @@ import pytest
 from gymnasium.wrappers import FrameStackObservation
 
 from gemrl import DQN
-from gemrl.agents.discrete import batch_of, group_values, init_learner, refresh
+from gemrl.agents.discrete import group_values, init_learner
 from gemrl.errors import BadValue, ModelFileError
 from gemrl.frames import Frames
-from gemrl.memory import Memory, insert, row_bytes
+from gemrl.memory import Memory, row_bytes
 from gemrl.planning import Twin
 from gemrl.recipes.discrete import DiscreteRecipe
-from gemrl.refreshing import plan
-from gemrl.sampling import draw
 from gemrl.snapshot import Snapshot
 from gemrl.spaces import Layout, Spaces
 from gemrl.staging import Staging
 from gemrl.task import Task
 from gemrl.vector import Tasks
+from tests.compiled import cut, discrete_batch_of, discrete_refresh, draw, insert, plan
 
 LAYOUT = Layout((4, 6, 5), 1, 3, "uint8", frames=4)
 RECIPE = DiscreteRecipe(net_arch=(8,), batch_size=64)
@@ -71,8 +70,6 @@ def played(steps: int, lanes: int = 1) -> list[Any]:
 
 def remembered(layout: Layout, transitions: list[Any], capacity: int, lanes: int = 1) -> Memory:
     """A memory that saw them, in blocks of a few."""
-    from gemrl.memory import cut
-
     memory, staging = Memory.empty(lanes, capacity, layout, 2), Staging(lanes, 7, layout)
     for transition in transitions:
         if staging.full or transition == "cut":
@@ -98,11 +95,11 @@ def compare_with_whole_stacks(layout: Layout, transitions: list[Any], capacity: 
     plain = remembered(layout._replace(frames=1), transitions, capacity, lanes)
     np.testing.assert_array_equal(kept.size, plain.size)
     learner = init_learner(RECIPE, layout, 0)
-    ours, theirs = (plan(refresh(RECIPE, learner, memory, memory.size), Twin(20)) for memory in (kept, plain))
+    ours, theirs = (plan(discrete_refresh(RECIPE, learner, memory, memory.size), Twin(20)) for memory in (kept, plain))
     np.testing.assert_array_equal(ours.q_next, theirs.q_next)
     np.testing.assert_array_equal(ours.planned, theirs.planned)
     place = draw(kept, jax.random.key(1), (200,), planned=False)
-    mine, whole = (batch_of(RECIPE, learner, memory, place) for memory in (ours, theirs))
+    mine, whole = (discrete_batch_of(RECIPE, learner, memory, place) for memory in (ours, theirs))
     for one, other in zip(mine, whole, strict=True):
         np.testing.assert_array_equal(one, other)
     following = [

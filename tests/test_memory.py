@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, cut, empty_rows, insert, row_bytes
+from gemrl.memory import Memory, Rows, empty_rows, row_bytes
 from gemrl.planning import NStep, Twin
-from gemrl.refreshing import plan
-from gemrl.sampling import draw, stretch
+from gemrl.sampling import stretch
 from gemrl.spaces import Layout
 from gemrl.staging import Staging
+from tests.compiled import cut, draw, insert, plan
 
 
 def block(start: int, count: int, ends: tuple[int, ...] = (), lanes: int = 1) -> Rows:

@@ -17,6 +17,7 @@ from gemrl import GEM
 from gemrl.environments import make
 from gemrl.errors import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName, UnsupportedSpace
 from gemrl.evaluation import Evaluator
+from gemrl.files import write_sealed
 from gemrl.models import MODELS
 from gemrl.recipes import RECIPES
 from gemrl.saving import named_arrays
@@ -171,44 +172,64 @@ def test_saving_twice_writes_the_same_bytes(trained: GEM, tmp_path: Path) -> Non
         assert (tmp_path / f"a{ending}").read_bytes() == (tmp_path / f"b{ending}").read_bytes()
 
 
-def damaged(files: tuple[Path, Path], how: str) -> None:
-    header, arrays = files
-    content = json.loads(header.read_text())
-    if how == "no json":
-        header.unlink()
-    elif how == "not json":
-        header.write_text("{")
-    elif how == "other format":
-        header.write_text(json.dumps(content | {"format": 99}))
-    elif how == "no recipe":
-        header.write_text(json.dumps({key: value for key, value in content.items() if key != "recipe"}))
-    elif how == "evil recipe":
-        header.write_text(json.dumps(content | {"recipe": content["recipe"] | {"targets": "__import__('os')"}}))
-    elif how == "other recipe":
-        header.write_text(json.dumps(content | {"recipe": content["recipe"] | {"net_arch": [17, 16]}}))
-    elif how == "other algorithm":
-        header.write_text(json.dumps(content | {"algo": "td3"}))
-    elif how == "bad space":
-        header.write_text(json.dumps(content | {"action_space": {"shape": [-1]}}))
-    elif how == "no arrays":
-        arrays.unlink()
-    elif how == "truncated":
-        arrays.write_bytes(arrays.read_bytes()[:-100])
-    elif how == "pickle":
-        arrays.write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
+def altered(header: dict[str, Any], how: str) -> dict[str, Any]:
+    """What stands in the file of a model, with something wrong in it."""
+    match how:
+        case "other format":
+            return header | {"format": 99}
+        case "no recipe":
+            return {key: value for key, value in header.items() if key != "recipe"}
+        case "evil recipe":
+            return header | {"recipe": header["recipe"] | {"targets": "__import__('os')"}}
+        case "other recipe":
+            return header | {"recipe": header["recipe"] | {"net_arch": [17, 16]}}
+        case "other algorithm":
+            return header | {"algo": "td3"}
+        case "bad space":
+            return header | {"action_space": {"shape": [-1]}}
+    raise AssertionError(how)
 
 
 @pytest.mark.parametrize(
-    "how",
+    ("how", "message"),
     [
-        *("no json", "not json", "other format", "no recipe", "evil recipe", "other recipe", "other algorithm", "bad space"),
-        *("no arrays", "truncated", "pickle"),
+        ("other format", "has format 99"),
+        ("no recipe", "is damaged: KeyError: 'recipe'"),
+        ("evil recipe", "unknown part '__import__'"),
+        ("other recipe", "does not fit its recipe"),
+        ("other algorithm", "holds 'td3', not 'gem'"),
+        ("bad space", "a space in the model's JSON is damaged"),
     ],
 )
+def test_an_altered_model_is_told_though_its_seal_is_right(trained: GEM, tmp_path: Path, how: str, message: str) -> None:
+    trained.save(tmp_path / "model")
+    header = json.loads((tmp_path / "model.json").read_text())
+    changed = altered(header, how)
+    (tmp_path / "model.json").write_text(json.dumps(changed))
+    with pytest.raises(ModelFileError, match=r"checksum does not agree|has format 99"):
+        GEM.load(tmp_path / "model")
+    changed.pop("seal")
+    write_sealed(tmp_path / "model.json", changed)
+    with pytest.raises((ModelFileError, BadValue), match=message):
+        GEM.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("how", ["no json", "not json", "no arrays", "truncated", "pickle"])
 def test_a_damaged_model_is_told(trained: GEM, tmp_path: Path, how: str) -> None:
     trained.save(tmp_path / "model")
-    damaged((tmp_path / "model.json", tmp_path / "model.safetensors"), how)
-    with pytest.raises((ModelFileError, BadValue)):
+    header, arrays = tmp_path / "model.json", tmp_path / "model.safetensors"
+    match how:
+        case "no json":
+            header.unlink()
+        case "not json":
+            header.write_text("{")
+        case "no arrays":
+            arrays.unlink()
+        case "truncated":
+            arrays.write_bytes(arrays.read_bytes()[:-100])
+        case "pickle":
+            arrays.write_bytes(b"\x80\x04cos\nsystem\n(S'false'\ntR.")
+    with pytest.raises(ModelFileError):
         GEM.load(tmp_path / "model")
 
 

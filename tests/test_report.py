@@ -273,11 +273,11 @@ def test_light_and_dark_narrow_and_wide(opened: Any) -> None:
     paper = "() => getComputedStyle(document.body).backgroundColor"
     light = opened.evaluate(paper)
     opened.emulate_media(color_scheme="dark")
-    opened.wait_for_function(f"light => ({paper})() !== light", arg=light, timeout=5000)
+    opened.wait_for_function(f"light => ({paper})() !== light", arg=light)
     opened.locator("#theme").click()
     assert opened.evaluate(paper) == light
     for width in (320, 390, 800, 1300, 2200):
         opened.set_viewport_size({"width": width, "height": 800})
         narrow = "width => document.documentElement.scrollWidth <= width"  # tables scroll, the page does not
-        opened.wait_for_function(narrow, arg=width, timeout=5000)  # charts follow in a moment
+        opened.wait_for_function(narrow, arg=width)  # charts follow in a moment
     assert opened.locator("nav").bounding_box()["height"] == 800  # beside the text where there is room

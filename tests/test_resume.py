@@ -25,6 +25,7 @@ from gemrl.files import write_sealed
 from gemrl.locking import alone
 from gemrl.recipes import RECIPES
 from gemrl.recording import Recorder, read_evaluations
+from gemrl.runs import load
 from gemrl.task import Task
 from gemrl.training import Moment
 from tests.torture import differences, run_killed, run_undisturbed
@@ -41,10 +42,10 @@ def train(folder: Path, steps: int, *words: str, env: str = "Pendulum-v1", algo:
 
 def test_three_kills_at_random_moments(tmp_path: Path) -> None:
     """One of them during a write; parameters, memory and evaluations come out byte for byte."""
-    words = ["Pendulum-v1", "--steps", "2000", "--checkpoint-every", "40", "--eval-every", "500", "--eval-episodes", "1"]
-    words += ["--set", "net_arch=(32,)", "learning_starts=200", "buffer_size=1000", "gradient_steps=10"]
+    words = ["Pendulum-v1", "--steps", "1500", "--checkpoint-every", "25", "--eval-every", "500", "--eval-episodes", "1"]
+    words += ["--set", *SETTINGS, *ROUNDS]
     run_undisturbed(tmp_path / "undisturbed", *words)
-    assert run_killed(tmp_path / "killed", 3, 500, random.Random(0), *words) == (3, 1)
+    assert run_killed(tmp_path / "killed", 3, 300, random.Random(0), *words) == (3, 1)
     assert differences(tmp_path / "undisturbed", tmp_path / "killed") == []
 
 
@@ -138,6 +139,12 @@ def with_deed(folder: Path, deed: str, at: tuple[int, ...] = (330,)) -> dict[str
     return {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parents[1]}"}
 
 
+def import_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets this process find the environment of a folder, whatever another test imported under its name."""
+    monkeypatch.syspath_prepend(folder)
+    monkeypatch.delitem(sys.modules, "interrupted_env", raising=False)
+
+
 # A shell that starts tests in the background has their children ignore SIGINT, so it is set as a terminal has it.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from gemrl.__main__ import script; script()"
 
@@ -165,7 +172,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_leaves_a_checkpoint_of_that_very_step(tmp_path: Path, undisturbed: Callable[..., Path], name: str) -> None:
+def test_an_interrupt_leaves_a_checkpoint_of_that_very_step(
+    tmp_path: Path,
+    undisturbed: Callable[..., Path],
+    name: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     env = with_deed(
         tmp_path, f"signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT)); os.kill(os.getpid(), signal.{name})"
     )
@@ -175,33 +188,37 @@ def test_an_interrupt_leaves_a_checkpoint_of_that_very_step(tmp_path: Path, undi
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
     assert shown.stdout.count("interrupted at step") == 1
     assert f"interrupted at step {int(folder.name)};" in shown.stdout
-    shown = command("train", *WORDS, "--run", str(tmp_path / "run"), env=env)
-    assert shown.returncode == 2
-    assert "holds a run that is not finished; go on with: gemrl resume" in shown.stderr
-    shown = command("resume", str(tmp_path / "run"), env=env)
-    assert shown.returncode == 0, shown.stderr
+    assert load(tmp_path / "run").num_timesteps == int(folder.name)
+    import_anew(tmp_path, monkeypatch)
+    assert main(["train", *WORDS, "--run", str(tmp_path / "run")]) == 2
+    assert "holds a run that is not finished; go on with: gemrl resume" in capsys.readouterr().err
+    assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", undisturbed()) == []
     assert progress_steps(tmp_path / "run") == progress_steps(undisturbed()) == [100, 200, 300, 400, 500]
 
 
-def test_two_interrupts_end_it_at_once(tmp_path: Path, undisturbed: Callable[..., Path]) -> None:
+def test_two_interrupts_end_it_at_once(tmp_path: Path, undisturbed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
     deed = "[os.kill(os.getpid(), signal.SIGINT) for _ in range(2)]; import time; time.sleep(60)"
     env = with_deed(tmp_path, deed, at=(331,))
     shown = command("train", *WORDS, *QUIETLY, "--run", str(tmp_path / "run"), env=env)
     assert shown.returncode == 130
     assert "stopped at once" in shown.stderr
     assert {folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir()} == {"000000200", "000000300"}
-    assert command("resume", str(tmp_path / "run"), env=env).returncode == 0
+    import_anew(tmp_path, monkeypatch)
+    assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
 
 
-def test_an_environment_that_does_not_answer_ends_the_process(tmp_path: Path, undisturbed: Callable[..., Path]) -> None:
+def test_an_environment_that_does_not_answer_ends_the_process(
+    tmp_path: Path, undisturbed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     env = with_deed(tmp_path, "import time; time.sleep(600)", at=(331,))
-    shown = command("train", *WORDS, *QUIETLY, "--env-timeout", "2", "--run", str(tmp_path / "run"), env=env)
+    shown = command("train", *WORDS, *QUIETLY, "--env-timeout", "5", "--run", str(tmp_path / "run"), env=env)
     assert shown.returncode == 1
     (line,) = shown.stderr.strip().splitlines()
-    assert "the environment did not answer at step 331 for 2 s" in line
-    assert command("resume", str(tmp_path / "run"), env=env).returncode == 0
+    assert "the environment did not answer at step 331 for 5 s" in line
+    import_anew(tmp_path, monkeypatch)
+    assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
 
 
@@ -222,8 +239,7 @@ def test_a_fault_is_one_line_and_the_run_goes_on_when_it_is_gone(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with_deed(tmp_path, deed, at=(331,))
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.delitem(sys.modules, "interrupted_env", raising=False)
+    import_anew(tmp_path, monkeypatch)
     assert main(["train", *WORDS, *QUIETLY, "--run", str(tmp_path / "run")]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert message in line
@@ -400,8 +416,6 @@ def test_an_environment_that_does_not_repeat_itself(tmp_path: Path, capsys: pyte
     assert main(["resume", str(tmp_path / "run"), "--steps", "300"]) == 0
     assert capsys.readouterr().out.count("did not repeat its episode") == 1
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
-    from gemrl.runs import load
-
     last = np.flatnonzero(load(newest / "model").memory.lane()["last"])
     assert last.tolist() == [69, 139, 209, 239]  # the abandoned episode is followed by nothing; the new one began at 240
     assert read_evaluations(tmp_path / "run")["step"].tolist() == [100, 200, 240, 300]

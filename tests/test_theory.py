@@ -79,6 +79,8 @@ def test_the_body_s_smaller_index_set_does_not_bound_twin() -> None:
 
 def test_verdicts_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Single in Twin's place, n-step Q in GEM's, and a bound that is too small: each verdict turns."""
+    for experiment in (lemma, theorem_4):
+        assert experiment(TINY, rng(), lambda: None).verdict == "holds"
     monkeypatch.setattr("gemrl.theory.theorems.Twin", Single)
     assert theorem_1(TINY, rng(), lambda: None).verdict == "fails"
     monkeypatch.setattr("gemrl.theory.theorems.GEM", NSTEP_Q)

@@ -146,23 +146,28 @@ def test_a_faulty_vector_environment_is_told(kind: str) -> None:
 
 
 @pytest.mark.parametrize("n_envs", [1, 3, 8, 120])
-def test_cadences_count_single_steps(n_envs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many updates per environment step with several environments as with one; and targets that move as often."""
-    steps = 240
-    td3 = MODELS["td3"]("Pendulum-v1", n_envs=n_envs, seed=0, learning_starts=0, net_arch=(8,), buffer_size=500).learn(steps)
-    assert td3.agent.learner.updates == steps
-    gem = GEM("Pendulum-v1", n_envs=n_envs, seed=0, **(SMALL | {"learning_starts": 0, "gradient_steps": 1, "train_freq": 20}))
-    assert isinstance(gem.agent, OffPolicyAgent)
-    moves, family = [], gem.agent._family
+@pytest.mark.parametrize("algo", ["td3", "gem", "dqn"])
+def test_cadences_count_single_steps(algo: str, n_envs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many rounds per environment step with several environments as with one; and targets that move as often."""
+    steps, period = 240, {"td3": None, "gem": 50, "dqn": 50}[algo]
+    fields: dict[str, Any] = {"learning_starts": 0, "net_arch": (8,), "buffer_size": 500}
+    fields |= {"train_freq": 20, "target_update_interval": period} if period else {}
+    model = MODELS[algo]("CartPole-v1" if algo == "dqn" else "Pendulum-v1", n_envs=n_envs, seed=0, **fields)
+    assert isinstance(model.agent, OffPolicyAgent)
+    moves, family = [], model.agent._family
 
     def counted(_: Any, learner: Any, memory: Any, rows: Any, count: Any, due: bool) -> tuple[Any, Any, dict[str, Any]]:
         moves.append(due)
         return *family.remember(learner, memory, rows, count), {}
 
-    monkeypatch.setattr(gem.agent, "_family", family._replace(train_round=counted))
-    gem.learn(steps)
-    periods = steps // SMALL["target_update_interval"]
-    assert (len(moves), sum(moves)) == (steps // 20, periods + 1)  # the first round, and one in every period after it
+    monkeypatch.setattr(model.agent, "_family", family._replace(train_round=counted))
+    model.learn(steps)
+    assert len(moves) == steps // (20 if period else 1)
+    assert sum(moves) == (steps // period + 1 if period else 0)  # the first round, and one in every period after it
+
+
+def test_the_memory_is_shared_among_environments() -> None:
+    assert GEM("Pendulum-v1", n_envs=3, seed=0, **SMALL | {"buffer_size": 90}).memory.capacity == 30
 
 
 class Told(Counter):
