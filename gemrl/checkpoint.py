@@ -12,8 +12,8 @@ A checkpoint is written under a temporary name and renamed once all of it is on 
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import monotonic
@@ -57,9 +57,9 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
     """Writes a checkpoint, then drops all but the newest ones."""
     place(run).mkdir(exist_ok=True)
     target = place(run) / f"{model.num_timesteps:09d}"
-    temporary = Path(tempfile.mkdtemp(dir=place(run), prefix=TEMPORARY))
+    temporary = place(run) / f"{TEMPORARY}{secrets.token_hex(4)}"
+    temporary.mkdir()
     try:
-        os.chmod(temporary, 0o755)
         model.save(temporary / "model", memory=True)
         digests = {name: write_bytes(temporary / name, text.encode()) for name, text in texts.items()}
         digests["model.json"] = digest_of(temporary / "model.json")
@@ -71,7 +71,7 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
         raise
     sync_folder(place(run))
     for old in _all(run)[KEPT:]:
-        shutil.rmtree(old)
+        shutil.rmtree(old, ignore_errors=True)  # what somebody still reads, a later checkpoint removes
     return target
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
+import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,33 +22,49 @@ CHUNK = 1 << 22
 TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint32": "U32", "uint8": "U8", "bool": "BOOL"}
 """The types of arrays that are written, as numpy and as safetensors name them."""
 
-TEMPORARY = ".writing-"
-"""What names of unfinished files begin with."""
+TEMPORARY, BEFORE = ".writing-", ".before-"
+"""What names of unfinished files begin with, and of those whose place is being taken."""
 
 
 @contextmanager
 def replacing(*paths: Path) -> Iterator[list[BinaryIO]]:
-    """Files to write, of one folder, that take the places of `paths` once all of them are complete and on the disk."""
+    """Files to write, of one folder, that take the places of `paths` once all of them are complete and on the disk.
+
+    The last one tells which others belong to it. Until it is there, what the others replace is kept beside them.
+    """
     temporaries: list[Path] = []
     try:
         with ExitStack() as stack:
             files: list[BinaryIO] = []
             for path in paths:
-                handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{TEMPORARY}{path.name}-")
-                temporaries.append(Path(name))
-                files.append(stack.enter_context(os.fdopen(handle, "wb")))
+                temporaries.append(path.with_name(f"{TEMPORARY}{path.name}-{secrets.token_hex(4)}"))
+                files.append(stack.enter_context(temporaries[-1].open("xb")))
             yield files
             for file in files:
                 file.flush()
                 os.fsync(file.fileno())
-                os.fchmod(file.fileno(), 0o644)
+        for path in paths[:-1]:
+            _keep(path)
         for temporary, path in zip(temporaries, paths, strict=True):
             os.replace(temporary, path)
     except BaseException:
         for temporary in temporaries:
             temporary.unlink(missing_ok=True)
         raise
+    for path in paths[:-1]:
+        _before(path).unlink(missing_ok=True)
     sync_folder(paths[0].parent)
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(f"{BEFORE}{path.name}")
+
+
+def _keep(path: Path) -> None:
+    """Gives a file a second name, where the file system has such a thing."""
+    _before(path).unlink(missing_ok=True)
+    with suppress(OSError):
+        os.link(path, _before(path))
 
 
 def sync_folder(folder: Path) -> None:
@@ -167,7 +183,9 @@ def _pieces(array: np.ndarray) -> Iterator[bytes | memoryview[int]]:
 
 def read_arrays(path: Path, digest: object) -> dict[str, np.ndarray]:
     """The arrays of a safetensors file with this SHA-256. It holds no more than its size on the disk."""
-    check_digest(path, digest)
+    if digest_of(path) != digest:  # a save may have been cut short between its files
+        path = _before(path) if _before(path).exists() else path
+        check_digest(path, digest)
     try:
         with safe_open(path, framework="np") as file:
             return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict

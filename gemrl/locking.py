@@ -16,6 +16,19 @@ from gemrl.errors import RunFolderError
 
 LOCK = ".lock"
 
+_held: set[int] = set()
+"""Handles of the locks that this process holds."""
+
+
+def _leave_to_parent() -> None:
+    """A forked child, such as an environment's, must not hold its parent's locks when that is gone."""
+    for handle in _held:
+        os.close(handle)
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
 
 class Busy(RunFolderError):
     """A folder in which another process is at work."""
@@ -29,6 +42,7 @@ def alone(folder: Path) -> Iterator[None]:
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     except OSError as error:
         raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
+    _held.add(handle)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -38,7 +52,9 @@ def alone(folder: Path) -> Iterator[None]:
             raise RunFolderError(f"cannot lock {folder}: {error.strerror or error}; its file system must know locks") from None
         yield
     finally:
-        os.close(handle)
+        if handle in _held:
+            _held.remove(handle)
+            os.close(handle)
 
 
 def is_free(folder: Path) -> bool:

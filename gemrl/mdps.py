@@ -190,6 +190,8 @@ def near_deterministic(rng: np.random.Generator, target: Array, states: int = 5,
     """Random MDPs, one for each mu of `target` [M]: luck changes what comes after a step by just so much."""
     count = len(target)
     plain = random_deterministic(rng, count, states, actions)
+    over = plain.transition[:, :-1, :, -1].all((1, 2))  # every step ends, so that no luck could ever pay
+    plain.transition[over, 0, 0] = np.eye(states)[0]
     chance, prize = rng.uniform(0.02, 0.3, (count, states, actions)), rng.uniform(0, 1, (count, states, actions))
     low, high = np.zeros(count), np.ones(count)
     while (short := mu(_with_luck(plain, chance, prize, high)) < target).any():

@@ -120,6 +120,11 @@ class Model(Attributes):
             self._go_on_in(task)
         self._task = task
 
+    def close(self) -> None:
+        """Closes the environment it trains in."""
+        if self._task:
+            self._task.close()
+
     def train(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Iterator[Moment]:
         """Trains until `num_timesteps` is `steps` and yields what happens, step by step.
 

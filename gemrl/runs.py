@@ -17,6 +17,7 @@ from gemrl.errors import ModelFileError, RunFolderError, unknown
 from gemrl.files import check_digest, digest_of, read_sealed, write_json, write_sealed
 from gemrl.recipes import AnyRecipe, recipe
 from gemrl.recording import LOGS
+from gemrl.watchdog import ENV_TIMEOUT
 
 if TYPE_CHECKING:
     import os
@@ -99,6 +100,7 @@ CHOICES = (
     "eval_episodes",
     "n_envs",
     "checkpoint_every",
+    "env_timeout",
     "tensorboard",
     "track",
     "device",
@@ -109,8 +111,9 @@ CHOICES = (
 def check_resumable(folder: Path, description: dict[str, Any], *, other_versions: bool) -> None:
     """Raises if the description of a run lacks what going on needs, or was made with other versions."""
     kinds: dict[str, Any] = {"steps": int, "eval_every": int, "eval_episodes": int, "n_envs": int, "tensorboard": bool}
-    kinds |= {"recipe": dict, "versions": dict, "device": str, "checkpoint_every": (int, NoneType)}
-    wrong = [name for name, kind in kinds.items() if not isinstance(description.get(name, ...), kind)]
+    kinds |= {"recipe": dict, "versions": dict, "device": str, "checkpoint_every": (int, NoneType), "env_timeout": int}
+    told = {"env_timeout": ENV_TIMEOUT} | description  # runs of old do not say
+    wrong = [name for name, kind in kinds.items() if not isinstance(told.get(name, ...), kind)]
     if wrong:
         raise RunFolderError(f"{folder}/run.json cannot be resumed: its {wrong[0]} is missing or of another kind")
     before, now = description["versions"], versions()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import closing
 
 from gemrl import runs
 from gemrl.cli import DONE
@@ -35,8 +36,8 @@ def evaluate_run(options: argparse.Namespace) -> int:
         if options.render:
             watch(model, place, seed)
     evaluator = Evaluator(place, episodes=options.episodes, seed=seed)
-    result = evaluator(model.agent)
-    evaluator.close()
+    with closing(evaluator):
+        result = evaluator(model.agent)
     other = "" if seed == run["seed"] else f" of seed {seed}"
     print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {options.episodes} episodes{other}")
     print(evaluation_line(model.num_timesteps, result))

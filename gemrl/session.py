@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from gemrl import runs
+from gemrl.checkpoint import newest_step
 from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
 from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, usual_evaluations, with_sticky
 from gemrl.errors import GemrlError, RunBroken, RunFolderError
@@ -23,7 +24,7 @@ from gemrl.spaces import Spaces
 from gemrl.tables import working
 from gemrl.threads import thread_count
 from gemrl.tracking import check_installed, new_track, trackers, where
-from gemrl.watchdog import Interrupts, end_now, limit_answers
+from gemrl.watchdog import ENV_TIMEOUT, Interrupts, answering, end_now, limit_answers
 
 if TYPE_CHECKING:
     import numpy as np
@@ -55,19 +56,17 @@ def train_run(options: argparse.Namespace) -> int:
     }
     with alone(folder):
         runs.create(folder, description)
-        session = _Session(folder, description, options.env_timeout)
+        session = _Session(folder, description)
         try:
             return session.go()
         except GemrlError:
-            if session.steps <= options.n_envs:  # refused at its first step at the latest: nothing to go on with
+            if session.steps <= options.n_envs and newest_step(folder) < 0:  # refused at its first step: nothing to go on with
                 runs.forget(folder)
             raise
 
 
 def resume_run(options: argparse.Namespace) -> int:
     """Goes on with a run, or says that it is finished."""
-    from gemrl.checkpoint import newest_step
-
     folder = options.run
     description = runs.describe(folder)
     runs.check_resumable(folder, description, other_versions=options.other_versions)
@@ -83,18 +82,18 @@ def resume_run(options: argparse.Namespace) -> int:
         if runs.finished(folder, description["steps"]):
             print(f"{folder} is finished: {description['steps']:,} steps; --steps N goes beyond")
             return DONE
-        return _Session(folder, description, options.env_timeout).go()
+        return _Session(folder, description | ({"env_timeout": options.env_timeout} if options.env_timeout else {})).go()
 
 
 class _Session:
     """One sitting of a run, from its last checkpoint, if it has one, to its end or to an interrupt."""
 
-    def __init__(self, folder: Path, run: dict[str, Any], env_timeout: float) -> None:
+    def __init__(self, folder: Path, run: dict[str, Any]) -> None:
         self._folder, self._run = folder, run
         self._console = Console()
         self._say = partial(self._console.print, highlight=False, soft_wrap=True, markup=False)
         self.steps = 0
-        limit_answers(env_timeout)
+        limit_answers(run.get("env_timeout", ENV_TIMEOUT))
 
     def go(self) -> int:
         """Trains; the exit code."""
@@ -116,6 +115,8 @@ class _Session:
             finally:  # whatever ends a run, what it has learnt can be looked at
                 self.steps = model.num_timesteps
                 model.save(folder / "model")
+                with suppress(Exception), answering("its closing"):  # a broken environment need not close either
+                    model.close()
             if not finished:
                 self._say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {folder}")
             _closing_words(folder, self._say, finished)

@@ -22,6 +22,10 @@ class Task:
 
     lanes = 1
 
+    def close(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
     def __init__(self, env: gym.Env, seed: int, lane: int = 0) -> None:
         self.env, self.seed = env, seed
         self._stream = f"training episode of lane {lane}" if lane else "training episode"

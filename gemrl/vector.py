@@ -26,6 +26,11 @@ class Tasks:
         self._tasks = [Task(env, seed, lane) for lane, env in enumerate(envs)]
         self.lanes, self.env, self.spaces = len(envs), envs, self._tasks[0].spaces
 
+    def close(self) -> None:
+        """Closes the environments."""
+        for task in self._tasks:
+            task.close()
+
     def reset(self) -> np.ndarray:
         """Begins new episodes; their first observations [E, *O]."""
         return np.concatenate([task.reset() for task in self._tasks])
@@ -83,7 +88,12 @@ class _Scores:
 class _Unrepeatable:
     """What is left of an environment that draws its episodes' seeds itself: how often we have reset it."""
 
+    env: Any
     resets = 0
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self.env.close()
 
     def snapshot(self) -> Snapshot:
         """The number of resets."""

@@ -6,12 +6,17 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from gemrl.environments import Named, checked_reset, checked_step
 from gemrl.errors import BadValue, CannotMake, EnvironmentFault, MissingExtra
 from gemrl.evaluation import EPISODE_CAP
+from gemrl.files import TEMPORARY
 from gemrl.seeding import derived_seed
 
 if TYPE_CHECKING:
@@ -64,33 +69,43 @@ def check_screen() -> None:
 
 
 def film(model: Model, place: Named, seed: int, path: Path) -> int:
-    """Films the first evaluation episode; how many frames it has."""
+    """Films the first evaluation episode; how many frames it has. An older film stays until the new one is complete."""
     import imageio.v2 as imageio
 
-    env = place(render_mode="rgb_array")
-    rate = env.metadata.get("render_fps", 30)
-    mp4, gif = {"fps": rate, "macro_block_size": 1}, {"duration": 1000 / rate, "loop": 0}
-    writer: Any = imageio.get_writer(path, **(mp4 if path.suffix == ".mp4" else gif))
     count = 0
-    with writer, warnings.catch_warnings():
+    # In a folder of its own, which takes with it what a fault leaves unfinished, and what ffmpeg may write after that.
+    beside = TemporaryDirectory(dir=path.parent, prefix=TEMPORARY, ignore_cleanup_errors=True)
+    with closing(place(render_mode="rgb_array")) as env, warnings.catch_warnings(), beside as folder:
+        new = Path(folder, path.name)
         warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # ffmpeg is forked and at once replaced: no deadlock
-        for _ in _episode(model, env, seed):
-            try:
-                frame = env.render()
-            except Exception as error:
-                raise EnvironmentFault(OFFSCREEN.format(error)) from None
-            writer.append_data(frame)
-            count += 1
-    env.close()
+        rate = env.metadata.get("render_fps", 30)
+        mp4, gif = {"fps": rate, "macro_block_size": 1}, {"duration": 1000 / rate, "loop": 0}
+        writer: Any = imageio.get_writer(new, **(mp4 if path.suffix == ".mp4" else gif))
+        with writer:
+            for _ in _episode(model, env, seed):
+                writer.append_data(_drawn(env))
+                count += 1
+        if not new.exists() or not new.stat().st_size:
+            raise EnvironmentFault(f"no film of {place.env_id} could be made: ffmpeg wrote nothing")
+        os.replace(new, path)
     return count
+
+
+def _drawn(env: Any) -> np.ndarray:
+    """The environment as a picture [H, W, 3], of even sides, since films have no other."""
+    try:
+        frame = np.asarray(env.render())
+    except Exception as error:
+        raise EnvironmentFault(OFFSCREEN.format(error)) from None
+    height, width = frame.shape[:2]
+    return frame[: max(height - height % 2, 1), : max(width - width % 2, 1)]
 
 
 def watch(model: Model, place: Named, seed: int) -> None:
     """Shows the first evaluation episode in a window."""
-    env = place(render_mode="human")
-    for _ in _episode(model, env, seed):
-        env.render()
-    env.close()
+    with closing(place(render_mode="human")) as env:
+        for _ in _episode(model, env, seed):
+            env.render()
 
 
 def _episode(model: Model, env: Any, seed: int) -> Iterator[None]:

@@ -11,12 +11,17 @@ from time import monotonic
 from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
+ENV_TIMEOUT = 600
+"""Seconds that an environment may take to answer, unless it is told otherwise."""
+
 
 def end_now(message: str, code: int) -> NoReturn:
     """Ends the process without any cleaning up. What is on the disk is complete at any moment, so nothing is lost."""
-    show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
-    os.write(2, f"{show_cursor}\ngemrl: {message}\n".encode())
-    os._exit(code)
+    try:
+        show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
+        os.write(2, f"{show_cursor}\ngemrl: {message}\n".encode(errors="replace"))
+    finally:  # though nobody may be there to read it
+        os._exit(code)
 
 
 class _Call:
@@ -44,9 +49,16 @@ def limit_answers(seconds: float) -> None:
     """From now on the process ends if a call of an environment takes longer."""
 
     def watch() -> None:
-        pause = threading.Event()
-        while not pause.wait(min(1.0, seconds / 4)):
-            if monotonic() - answering.since > seconds:
+        never, pause = threading.Event(), min(1.0, seconds / 4)
+        since = waited = 0.0
+        before = monotonic()
+        while not never.wait(pause):
+            now = monotonic()
+            # A process that was stopped for a while, by Ctrl-Z maybe, has not waited all that time.
+            passed, before = min(now - before, 2 * pause), now
+            waited = waited + passed if answering.since == since else 0.0
+            since = answering.since
+            if waited > seconds and since < float("inf"):
                 end_now(
                     f"the environment did not answer at {answering.where} for {seconds:g} s (--env-timeout); "
                     "the last checkpoint is kept",

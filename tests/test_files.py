@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ from safetensors.numpy import load_file
 
 import gemrl
 from gemrl.errors import BadValue, ModelFileError
-from gemrl.files import TEMPORARY, digest_of, read_arrays, replacing, write_arrays
+from gemrl.files import TEMPORARY, digest_of, read_arrays, replacing, write_arrays, write_bytes
 from gemrl.models import GEM, SAC
 from gemrl.saving import named_arrays
 from tests.conftest import SMALL
@@ -158,3 +159,40 @@ def test_hundreds_of_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.Mon
         fuzzer.hostile()
     assert peak_memory() - before < 1 << 30
     assert digest_of(tmp_path / "copy" / "model.json") == digest_of(original / "model.json")  # the last copy was put right again
+
+
+@pytest.mark.parametrize("memory", [False, True])
+def test_a_save_that_is_cut_short_between_its_files_loses_nothing(
+    memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The model that was there can still be loaded, until the new one is complete; then nothing of it is left."""
+    model = GEM("Pendulum-v1", seed=0, **SMALL)
+    model.learn(60)
+    model.save(tmp_path / "model", memory=True)
+    model.learn(40, reset_num_timesteps=False)
+    real, calls = os.replace, [0]
+
+    def cut(*words: Any) -> None:
+        calls[0] += 1
+        if calls[0] == 2:
+            raise KeyboardInterrupt
+        real(*words)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", cut)
+        with pytest.raises(KeyboardInterrupt):
+            model.save(tmp_path / "model", memory=memory)
+    loaded = GEM.load(tmp_path / "model")
+    assert (loaded.num_timesteps, len(loaded.memory)) == (60, 60)
+    model.save(tmp_path / "model", memory=memory)
+    assert GEM.load(tmp_path / "model").num_timesteps == 100
+    assert {file.name for file in tmp_path.iterdir()} == {"model.json", "model.safetensors", "model.memory.safetensors"}
+
+
+def test_files_obey_the_umask(tmp_path: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        write_bytes(tmp_path / "file", b"")
+    finally:
+        os.umask(before)
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600

@@ -7,12 +7,14 @@ import os
 import random
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import gymnasium as gym
 import numpy as np
@@ -22,7 +24,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit
 from gemrl import checkpoint
 from gemrl.cli import main
 from gemrl.files import write_sealed
-from gemrl.locking import alone
+from gemrl.locking import alone, is_free
 from gemrl.recipes import RECIPES
 from gemrl.recording import Recorder, read_evaluations
 from gemrl.runs import load
@@ -394,6 +396,99 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert train(tmp_path / "undisturbed", 400, "--checkpoint-every", "50") == 0
     assert differences(tmp_path / "run", tmp_path / "undisturbed") == []
+
+
+def test_a_fault_after_the_first_checkpoint_leaves_something_to_go_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However early it comes."""
+    with_deed(tmp_path, "raise OSError('the cable is loose')", at=(2,))
+    import_anew(tmp_path, monkeypatch)
+    words = [*WORDS, *QUIETLY, "--steps", "20", "--checkpoint-every", "1"]
+    assert main(["train", *words, "--run", str(tmp_path / "run")]) == 1
+    assert [folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir()] == ["000000001"]
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert read_evaluations(tmp_path / "run")["step"].tolist() == [20]
+
+
+class Owning(gym.Env):
+    """Counts those that are open, as if each held a process or a licence."""
+
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Box(-1, 1, (1,))
+    open: ClassVar[int] = 0
+
+    def __init__(self, fails_at: int = 10**9) -> None:
+        type(self).open += 1
+        self.steps, self.fails_at, self.closed = 0, fails_at, False
+
+    def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        if self.steps == self.fails_at:
+            raise OSError("the cable is loose")
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def close(self) -> None:
+        type(self).open -= not self.closed
+        self.closed = True
+
+
+@pytest.mark.parametrize(("words", "code"), [([], 0), (["--n-envs", "2"], 0), (["--env-args", "fails_at=30"], 1)])
+def test_every_environment_is_closed_in_the_end(tmp_path: Path, words: list[str], code: int) -> None:
+    gym.register("Owning-v0", "tests.test_resume:Owning", max_episode_steps=20)
+    assert train(tmp_path / "run", 60, *words, env="Owning-v0") == code
+    assert Owning.open == 0
+    if code == 0:
+        assert main(["evaluate", str(tmp_path / "run"), "--episodes", "2"]) == 0
+        assert Owning.open == 0
+
+
+HELD_BY_A_CHILD = """
+import os, sys, time
+from pathlib import Path
+from gemrl.locking import alone, is_free
+reading, writing = os.pipe()
+with alone(Path(sys.argv[1])):
+    if os.fork() == 0:
+        os.write(writing, b"born")
+        time.sleep(60)
+        os._exit(0)
+    os.read(reading, 4)
+    os._exit(0)
+"""
+
+
+def test_a_child_that_lives_on_does_not_hold_the_folder(tmp_path: Path) -> None:
+    subprocess.run([sys.executable, "-c", HELD_BY_A_CHILD, str(tmp_path)], check=True)
+    assert is_free(tmp_path)
+
+
+def watched(deed: str, limit: float) -> subprocess.Popen[bytes]:
+    """A process that does something inside a call of an environment, within a limit of so many seconds."""
+    code = "import os, sys, time\nfrom gemrl.watchdog import answering, limit_answers\n"
+    code += f"limit_answers({limit})\nwith answering('step 1'):\n    print('begun', flush=True)\n    {deed}\n"
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    process.stdout.readline()
+    return process
+
+
+def test_a_process_that_was_stopped_has_not_waited() -> None:
+    process = watched("time.sleep(2.5)", 3.0)
+    process.send_signal(signal.SIGSTOP)
+    time.sleep(4)
+    process.send_signal(signal.SIGCONT)
+    assert process.wait(60) == 0
+
+
+def test_who_does_not_answer_is_ended_though_nobody_listens() -> None:
+    process = watched("time.sleep(60)", 1.0)
+    assert process.stderr
+    process.stderr.close()
+    assert process.wait(30) == 1
 
 
 class Moody(gym.Env):

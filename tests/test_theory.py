@@ -13,11 +13,11 @@ import pytest
 from scipy import integrate, stats
 
 from gemrl.cli import main
-from gemrl.mdps import greedy, grid, q_star
+from gemrl.mdps import greedy, grid, mu, near_deterministic, q_star
 from gemrl.planning import Planner, Single, Twin, TwinReleased
 from gemrl.tabular import GEM, NSTEP_Q
 from gemrl.theory.command import EXPERIMENTS, picture
-from gemrl.theory.conditions import TREATMENTS, mean_bias
+from gemrl.theory.conditions import TREATMENTS, _judged, mean_bias
 from gemrl.theory.evidence import Mean, expected_maximum, quantile, share
 from gemrl.theory.theorems import Budget, Trajectories, equal_values_bias, lemma, theorem_1, theorem_2, theorem_4
 
@@ -143,3 +143,27 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path, capsys: pytes
 def test_no_jax_is_needed() -> None:
     code = "import sys, gemrl.theory.command; assert 'jax' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_luck_can_pay_in_every_mdp() -> None:
+    """Also in those whose every step would have led to the end."""
+    mdp = near_deterministic(rng(), np.full(400, 2.0), states=3, actions=2)
+    assert np.isfinite(mdp.reward).all()
+    np.testing.assert_allclose(mu(mdp), 2.0, rtol=1e-6)
+
+
+def test_a_condition_is_needed_only_if_what_keeps_it_does_better() -> None:
+    def mean(value: float) -> Mean:
+        return Mean(value, 0.01, 20)
+
+    def found(control: float, twin: float) -> str:
+        cut = {
+            "each step costs 1": {"bootstrap": [mean(control)], "taken for death": [mean(2.0)], "TwinReleased": [mean(2.0)]},
+            "each step pays 1": {"bootstrap": [mean(-control)], "taken for death": [mean(-2.0)], "TwinReleased": [mean(2.0)]},
+        }
+        extra = {"TwinReleased": [mean(0.5)] * 4, "Twin": [mean(twin)] * 4, "Single": [mean(1.0)] * 4}
+        shared = {"Twin": [mean(0.0)], "one table": [mean(1.0)]}
+        return _judged({"cut": cut, "extra": extra, "shared": shared}).verdict
+
+    assert found(0.0, 0.0) == "each is needed"
+    assert found(2.0, 0.0) == found(0.0, 0.5) == "not each is shown to be needed"

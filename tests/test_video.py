@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ctypes.util
 from pathlib import Path
+from typing import Any
 
+import gymnasium as gym
+import numpy as np
 import pytest
 
+from gemrl import GEM
 from gemrl.cli import main
 from gemrl.environments import Named
-from gemrl.errors import BadValue, CannotMake
-from gemrl.video import check_film
+from gemrl.errors import BadValue, CannotMake, EnvironmentFault
+from gemrl.video import check_film, film
 from tests.test_cli import train
 
 needs_egl = pytest.mark.skipif(ctypes.util.find_library("EGL") is None, reason="Debian's libegl1 is not installed")
@@ -61,3 +65,42 @@ def test_what_is_wrong_with_an_environment_is_told_and_nothing_else(tmp_path: Pa
     pytest.importorskip("imageio_ffmpeg")
     with pytest.raises(CannotMake, match=r"^cannot import 'nosuch'"):
         check_film(tmp_path / "film.mp4", Named("nosuch:Env-v0"))
+
+
+class Drawn(gym.Env):
+    """A picture of odd sides; it breaks at a step."""
+
+    metadata = {"render_modes": ["rgb_array"], "render_fps": 30}  # noqa: RUF012, as gymnasium has it
+    observation_space = gym.spaces.Box(-1, 1, (1,))
+    action_space = gym.spaces.Box(-1, 1, (1,))
+
+    def __init__(self, render_mode: str | None = None, breaks_at: int = 100) -> None:
+        self.render_mode, self.breaks_at, self.steps = render_mode, breaks_at, 0
+
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
+        return np.zeros(1, np.float32), {}
+
+    def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        if self.steps == self.breaks_at:
+            raise OSError("the cable is loose")
+        return np.zeros(1, np.float32), 0.0, False, False, {}
+
+    def render(self) -> np.ndarray:
+        return np.full((51, 51, 3), 5 * self.steps % 255, np.uint8)
+
+
+@pytest.mark.parametrize("ending", [".mp4", ".gif"])
+def test_pictures_of_odd_sides_and_faults_in_the_middle(ending: str, tmp_path: Path) -> None:
+    """A film is whole, or the older one is still there."""
+    pytest.importorskip("imageio_ffmpeg")
+    imageio = pytest.importorskip("imageio.v2")
+    gym.register("Drawn-v0", "tests.test_video:Drawn", max_episode_steps=9)
+    model, path = GEM("Drawn-v0", seed=0), tmp_path / f"film{ending}"
+    assert film(model, Named("Drawn-v0"), 0, path) == 10
+    assert len([frame for frame in imageio.get_reader(path)]) == 10  # noqa: C416
+    before = path.read_bytes()
+    with pytest.raises(EnvironmentFault, match="the cable is loose"):
+        film(model, Named("Drawn-v0", {"breaks_at": 3}), 0, path)
+    assert path.read_bytes() == before
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]

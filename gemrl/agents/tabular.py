@@ -2,7 +2,7 @@
 
 A row is learnt as soon as no later row can change its return: when its episode ends, or when as many rows follow as its planner
 looks at. So GEM learns an episode when it ends, in time order, from returns that are planned once, by the tables as they were
-at its end; Q-learning learns after every step; and an episode that never ends is learnt too. Nothing here needs JAX.
+at its end; Q-learning learns after every step; and an episode that never ends is learnt too. Nothing here computes with JAX.
 """
 
 from __future__ import annotations

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -79,8 +81,9 @@ class LocalProcess:
             self._process.stdin.close()
 
     def kill(self) -> None:
-        """Ends it at once."""
-        self._process.kill()
+        """Ends it at once, and what its environment may have started."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)  # it leads a session of its own
         self._process.wait()
         self.stop()
 

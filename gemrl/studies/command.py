@@ -51,6 +51,12 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
         metavar="N",
         help="steps between checkpoints of runs that are not begun yet (default: one a minute)",
     )
+    parser.add_argument(
+        "--env-timeout",
+        type=count,
+        metavar="S",
+        help="seconds an environment may take to answer (default: 600)",
+    )
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument("--keep-checkpoints", action="store_true", help="keep checkpoints of finished runs; gigabytes, maybe")
     kept.add_argument("--results-only", action="store_true", help="keep only CSV and JSON of finished runs, no models")
@@ -129,7 +135,8 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
     from gemrl.locking import alone
     from gemrl.studies.folder import Keep, planned, write_study
 
-    extra = [] if options.checkpoint_every is None else ["--checkpoint-every", str(options.checkpoint_every)]
+    given = {"--checkpoint-every": options.checkpoint_every, "--env-timeout": options.env_timeout}
+    extra = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     out = out.absolute() if options.executor == "ray" else out
     plans = planned(chosen, out, extra)
     executor = _executor(options)

@@ -71,11 +71,14 @@ def conditions(budget: Budget, rng: np.random.Generator, advance: Advance) -> Fi
 
 def _judged(data: dict[str, Any]) -> Finding:
     (costs, pays), extra, shared = data["cut"].values(), data["extra"], data["shared"]
-    broken = [costs["taken for death"][0], pays["taken for death"][0], costs["TwinReleased"][0], extra["TwinReleased"][3]]
-    worse = [means[-1].minus(shared["Twin"][-1]) for name, means in shared.items() if name != "Twin"]
-    count = len(broken) + len(worse)
-    shown = not any(low <= 0 <= high for low, high in (mean.interval(count) for mean in broken))
-    shown &= all(mean.interval(count)[0] > 0 for mean in worse)
+    worse = [  # each beside what keeps the condition; where steps pay, a death that was none is underestimated
+        costs["taken for death"][0].minus(costs["bootstrap"][0]),
+        pays["bootstrap"][0].minus(pays["taken for death"][0]),
+        costs["TwinReleased"][0].minus(costs["bootstrap"][0]),
+        extra["TwinReleased"][3].minus(extra["Twin"][3]),
+        *(means[-1].minus(shared["Twin"][-1]) for name, means in shared.items() if name != "Twin"),
+    ]
+    shown = all(mean.interval(len(worse))[0] > 0 for mean in worse)
     told = f"episodes cut after 5 steps where each costs 1: bias {costs['bootstrap'][0].told()} with a bootstrap, "
     told += f"{costs['taken for death'][0].told()} taken for death, {costs['TwinReleased'][0].told()} as released; "
     told += f"where each pays 1: {pays['taken for death'][0].told()} taken for death; "
