@@ -14,6 +14,7 @@ import pytest
 
 import gemrl
 from gemrl import GEM
+from gemrl.device import keep_compiled
 from gemrl.environments import make
 from gemrl.errors import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName, UnsupportedSpace
 from gemrl.evaluation import Evaluator
@@ -352,3 +353,15 @@ def test_a_loaded_model_goes_on_with_its_episodes(tmp_path: Path) -> None:
     for model in (early, late):
         model.learn(60, reset_num_timesteps=False)
     np.testing.assert_array_equal(*(model.memory.lane()["observation"] for model in (early, late)))
+
+
+def test_compiled_programs_are_kept_where_the_user_s_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    config: Any = jax.config
+    before = config.jax_compilation_cache_dir
+    monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    try:
+        keep_compiled.__wrapped__()
+        assert Path(config.jax_compilation_cache_dir).parent == tmp_path / "gemrl"
+    finally:
+        config.update("jax_compilation_cache_dir", before)

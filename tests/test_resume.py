@@ -29,6 +29,7 @@ from gemrl.recipes import RECIPES
 from gemrl.recording import Recorder, read_evaluations
 from gemrl.runs import load
 from gemrl.task import Task
+from gemrl.threads import LIBRARIES, settle
 from gemrl.training import Moment
 from tests.torture import differences, run_killed, run_undisturbed
 
@@ -607,3 +608,36 @@ def test_checkpoints_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPa
     assert simulated(0.01)[0] in (59, 60)
     for cost in (0.5, 10.0, 60.0):
         assert simulated(cost)[1] < 0.05
+
+
+def test_a_resumed_run_computes_on_as_many_threads_as_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And with the same flags of the compiler: both decide rounding."""
+    (tmp_path / "run.json").write_text(json.dumps({"threads": 3, "xla_flags": "--some_flag"}))
+    for name in (*LIBRARIES, "XLA_FLAGS"):
+        monkeypatch.setenv(name, "1")
+    settle(["resume", str(tmp_path), "--steps", "10"])
+    assert [os.environ[name] for name in (*LIBRARIES, "XLA_FLAGS")] == ["3", "3", "3", "--some_flag"]
+    settle(["train", "Pendulum-v1", "--threads", "2"])
+    assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
+
+
+def test_other_versions_go_on_if_they_are_told_to(half: Path, tmp_path: Path) -> None:
+    shutil.copytree(half, tmp_path / "run")
+    description = json.loads((half / "run.json").read_text()) | {"steps": 420, "versions": {"jax": "0.1"}}
+    (tmp_path / "run" / "run.json").write_text(json.dumps(description))
+    assert main(["resume", str(tmp_path / "run")]) == 2
+    assert main(["resume", str(tmp_path / "run"), "--other-versions"]) == 0
+    assert read_evaluations(tmp_path / "run")["step"][-1] == 420
+
+
+def test_the_time_limit_of_an_environment_is_kept(half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits: list[float] = []
+    monkeypatch.setattr("gemrl.session.limit_answers", limits.append)
+    shutil.copytree(half, tmp_path / "run")
+    description = json.loads((half / "run.json").read_text())
+    assert description["env_timeout"] == 600
+    for steps, kept, words in ((410, 3600, []), (420, None, []), (430, 3600, ["--env-timeout", "5"])):
+        told = {name: value for name, value in description.items() if name != "env_timeout"} | {"steps": steps - 10}
+        (tmp_path / "run" / "run.json").write_text(json.dumps(told | ({"env_timeout": kept} if kept else {})))
+        assert main(["resume", str(tmp_path / "run"), "--steps", str(steps), *words]) == 0
+    assert limits == [3600, 600, 5]
