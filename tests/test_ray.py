@@ -102,6 +102,7 @@ def test_an_interrupt_and_the_loss_of_a_node(cluster: Any, tmp_path: Path, monke
     try:
         before = second.steps()
         second.wait_for(lambda: all(new > old for new, old in zip(second.steps(), before, strict=True)))
+        assert max(second.steps()) < 4000, "a run was over before the node was lost"
         cluster.remove_node(nodes[0], allow_graceful=False)
         second.ends_with(0)
     finally:
