@@ -121,7 +121,7 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
         "--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: about one a minute)"
     )
     train.add_argument("--threads", type=count, metavar="N", help="threads to compute on (default: one per core)")
-    add_env_timeout(train, ENV_TIMEOUT)
+    _add_env_timeout(train, ENV_TIMEOUT)
     train.add_argument("--tensorboard", action="store_true", help="write TensorBoard logs into the run's folder too")
     train.add_argument(
         "--track", nargs="?", const=TRACKERS[0], choices=TRACKERS, help="tell trackio (default) or Weights & Biases too"
@@ -140,11 +140,11 @@ def _add_resume(commands: Subcommands[_Parser]) -> None:
     resume.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
     resume.add_argument("--steps", type=count, metavar="N", help="train for more steps than the run was made for")
     resume.add_argument("--other-versions", action="store_true", help="go on although versions differ: other bits may come out")
-    add_env_timeout(resume, None)
+    _add_env_timeout(resume, None)
     resume.set_defaults(command=_resume)
 
 
-def add_env_timeout(parser: argparse.ArgumentParser, default: int | None) -> None:
+def _add_env_timeout(parser: argparse.ArgumentParser, default: int | None) -> None:
     """The option --env-timeout; a run keeps it."""
     usual = str(default) if default else f"what the run was begun with, usually {ENV_TIMEOUT}"
     parser.add_argument(
