@@ -455,7 +455,7 @@ reading, writing = os.pipe()
 with alone(Path(sys.argv[1])):
     if os.fork() == 0:
         os.write(writing, b"born")
-        time.sleep(60)
+        time.sleep(10)
         os._exit(0)
     os.read(reading, 4)
     os._exit(0)
