@@ -36,7 +36,7 @@ class Transition(NamedTuple):
     stored: np.ndarray  # [E] bool; False where the environment was only reset
 
 
-class Episode(NamedTuple):
+class Finished(NamedTuple):
     """What a finished episode came to."""
 
     total: float
@@ -48,7 +48,7 @@ class Step(NamedTuple):
 
     transition: Transition
     observation: np.ndarray  # [E, *O], to act on next: of a new episode, where one ended
-    ended: list[Episode]
+    ended: list[Finished]
     infos: list[dict[str, Any]]  # one of each environment
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.environments import Episode
+from gemrl.environments import Finished
 from gemrl.evaluation import Evaluation
 from gemrl.recipes import AnyRecipe, DiscreteRecipe, NearestRecipe, TabularRecipe
 from gemrl.training import Moment
@@ -41,7 +41,7 @@ class Progress:
     def __init__(self, recipe: AnyRecipe) -> None:
         self._recipe = recipe
         self.go_on(0)
-        self._finished: deque[Episode] = deque(maxlen=100)
+        self._finished: deque[Finished] = deque(maxlen=100)
         self._losses: dict[str, float] = {}
         self._rounds = 0
         self.episodes = 0
@@ -56,7 +56,7 @@ class Progress:
         return 0 if isinstance(self._recipe, TabularRecipe) else self._rounds * self._recipe.gradient_steps
 
     @property
-    def finished(self) -> list[Episode]:
+    def finished(self) -> list[Finished]:
         """The last hundred episodes."""
         return list(self._finished)
 
@@ -73,7 +73,7 @@ class Progress:
     def recall(self, facts: dict[str, Any]) -> None:
         """Goes on from what `facts` told."""
         self._started = monotonic() - float(facts["elapsed"])
-        self._finished.extend(Episode(float(total), int(length)) for total, length in facts["finished"])
+        self._finished.extend(Finished(float(total), int(length)) for total, length in facts["finished"])
         self._losses = {str(name): float(loss) for name, loss in facts["losses"].items()}
         self._rounds, self.episodes = int(facts["rounds"]), int(facts["episodes"])
 

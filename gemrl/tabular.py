@@ -80,7 +80,7 @@ DOUBLE_Q = Tabular(planner=NStep(1), bootstrap=Crossed())
 NSTEP_Q = Tabular(planner=NStep(5), tables=1)
 
 
-class Episode(NamedTuple):
+class Episodes(NamedTuple):
     """One episode of each MDP, in time order, padded behind its end. Each [T, M]."""
 
     state: Array
@@ -92,7 +92,7 @@ class Episode(NamedTuple):
     """Whether the step was taken: false behind an episode's end."""
 
 
-def play(mdp: MDP, q: Array, algorithm: Tabular, rng: np.random.Generator) -> Episode:
+def play(mdp: MDP, q: Array, algorithm: Tabular, rng: np.random.Generator) -> Episodes:
     """An episode in each MDP, epsilon-greedy on tables q [M, S, A]."""
     count, states, actions = mdp.size
     lane = np.arange(count)
@@ -108,10 +108,10 @@ def play(mdp: MDP, q: Array, algorithm: Tabular, rng: np.random.Generator) -> Ep
         rows.append((state, action, reward, following, terminated, playing))
         playing = playing & ~terminated
         state = following
-    return Episode(*(np.stack(column) for column in zip(*rows, strict=True)))
+    return Episodes(*(np.stack(column) for column in zip(*rows, strict=True)))
 
 
-def plan(mdp: MDP, q: Array, episode: Episode, algorithm: Tabular) -> Array:
+def plan(mdp: MDP, q: Array, episode: Episodes, algorithm: Tabular) -> Array:
     """The planned returns [K, T, M] of an episode for tables q [K, M, S, A]."""
     q_next = algorithm.bootstrap(q[:, np.arange(mdp.size[0]), episode.next_state])
     cut = np.arange(len(episode.state))[:, None] == len(episode.state) - 1
@@ -155,7 +155,7 @@ class Tables:
             self._move(np.broadcast_to(table, drawn.shape), episode, returns)
         self.steps += episode.played.sum(0)
 
-    def _move(self, table: Array, episode: Episode, returns: Array) -> None:
+    def _move(self, table: Array, episode: Episodes, returns: Array) -> None:
         """Moves the table [T, M] of each step toward its return, step after step, since a pair may come again."""
         count, states, actions = self._mdp.size
         pair = ((table * count + np.arange(count)) * states + episode.state) * actions + episode.action

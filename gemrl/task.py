@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.wrappers.utils import RunningMeanStd
 
 from gemrl.arcade import atari_state
-from gemrl.environments import Episode, Step, Transition, checked_reset, checked_step
+from gemrl.environments import Finished, Step, Transition, checked_reset, checked_step
 from gemrl.errors import EnvironmentFault
 from gemrl.seeding import derived_seed
 from gemrl.snapshot import Snapshot, fit
@@ -68,7 +68,7 @@ class Task:
         self._actions += np.asarray(action[0], self.spaces.layout.action_dtype).tobytes()
         if not (outcome.terminated or outcome.truncated):
             return Step(transition, after, [], [outcome.info])
-        ended = Episode(self._total, self._length)
+        ended = Finished(self._total, self._length)
         return Step(transition, self.reset(), [ended], [outcome.info])
 
     def snapshot(self) -> Snapshot:

@@ -49,7 +49,7 @@ class TensorBoard:
         self._writer.close()
 
 
-class Tracked:
+class ServiceRun:
     """A run of trackio or W&B. One that is resumed is told nothing twice: `told` is the last step it has heard of."""
 
     def __init__(self, folder: Path, run: Mapping[str, Any], told: int = 0) -> None:
@@ -127,6 +127,6 @@ def trackers(folder: Path, run: Mapping[str, Any], step: int, told: int) -> Iter
             every.append(TensorBoard(folder / "tensorboard", step))
             stack.callback(every[-1].close)
         if run.get("track"):
-            every.append(Tracked(folder, run, told))
+            every.append(ServiceRun(folder, run, told))
             stack.callback(every[-1].close)
         yield every

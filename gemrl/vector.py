@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from gemrl.environments import Episode, Named, Step, Transition, checked, checked_batch
+from gemrl.environments import Finished, Named, Step, Transition, checked, checked_batch
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.seeding import derived_seed
 from gemrl.snapshot import Snapshot
@@ -76,11 +76,11 @@ class _Scores:
     def __init__(self, lanes: int) -> None:
         self._total, self._length = np.zeros(lanes), np.zeros(lanes, int)
 
-    def add(self, reward: np.ndarray, stored: np.ndarray, done: np.ndarray) -> list[Episode]:
+    def add(self, reward: np.ndarray, stored: np.ndarray, done: np.ndarray) -> list[Finished]:
         """Counts a step; the episodes that ended with it."""
         self._total += np.where(stored, reward, 0)
         self._length += stored
-        ended = [Episode(float(self._total[lane]), int(self._length[lane])) for lane in np.flatnonzero(done)]
+        ended = [Finished(float(self._total[lane]), int(self._length[lane])) for lane in np.flatnonzero(done)]
         self._total[done], self._length[done] = 0, 0
         return ended
 

@@ -9,7 +9,7 @@ import pytest
 
 from gemrl.mdps import chain, q_max, q_star, random_deterministic, random_stochastic
 from gemrl.planning import NStep, Single, Twin, TwinReleased
-from gemrl.tabular import DOUBLE_Q, GEM, NSTEP_Q, Q_LEARNING, Crossed, Episode, Own, StepSize, Tables, Tabular, learn, plan, play
+from gemrl.tabular import DOUBLE_Q, GEM, NSTEP_Q, Q_LEARNING, Crossed, Episodes, Own, StepSize, Tables, Tabular, learn, plan, play
 from tests.test_planning import brute
 
 
@@ -84,7 +84,7 @@ def test_transitions_have_their_probabilities() -> None:
         np.testing.assert_allclose(share, mdp.transition[0, state, 1], atol=4 * 0.5 / np.sqrt(len(came)))  # four deviations
 
 
-def by_hand(tables: Tables, mdp_number: int, before: np.ndarray, episode: Episode, drawn: np.ndarray) -> np.ndarray:
+def by_hand(tables: Tables, mdp_number: int, before: np.ndarray, episode: Episodes, drawn: np.ndarray) -> np.ndarray:
     """Algorithm 3's update of one MDP's tables [K, S, A] in plain loops, every pair's step counted from 0."""
     q, mdp = before.copy(), tables._mdp
     length = int(episode.played[:, mdp_number].sum())
@@ -134,7 +134,7 @@ def test_one_episode_is_algorithm_3(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_cut_episode_keeps_its_value_unless_it_is_taken_for_death() -> None:
     mdp = chain(30)
-    episode = Episode(*(np.array([[x]]) for x in (3, 1, 0.0, 4, False, True)))
+    episode = Episodes(*(np.array([[x]]) for x in (3, 1, 0.0, 4, False, True)))
     q = np.full((2, *mdp.size), 7.0)
     np.testing.assert_allclose(plan(mdp, q, episode, GEM), 0.95 * 7.0)
     np.testing.assert_allclose(plan(mdp, q, episode, replace(GEM, limit_is_death=True)), 0.0)

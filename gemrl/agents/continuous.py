@@ -12,7 +12,7 @@ import numpy as np
 import optax
 
 from gemrl.agents.host import Family, mean_value, on_host
-from gemrl.agents.optimizers import adam, adam_start
+from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.memory import Memory, Rows, insert
@@ -149,14 +149,11 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, chance: Chan
     batch = batch_of(recipe, learner, memory, chance)
     optimizer = adam(recipe.learning_rate)
 
-    loss, gradient = jax.value_and_grad(lambda critics: critic_loss(recipe, critics, batch))(learner.critics)
-    change, critic_optimizer = optimizer.update(gradient, learner.critic_optimizer)
-    critics = optax.apply_updates(learner.critics, change)
+    error = partial(critic_loss, recipe, batch=batch)
+    critics, critic_optimizer, loss = descend(optimizer, error, learner.critics, learner.critic_optimizer)
 
     def improve(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
-        objective, gradient = jax.value_and_grad(lambda a: actor_loss(recipe, a, critics, batch.observation[0]))(actor)
-        change, state = optimizer.update(gradient, state)
-        return optax.apply_updates(actor, change), state, objective
+        return descend(optimizer, lambda actor: actor_loss(recipe, actor, critics, batch.observation[0]), actor, state)
 
     def keep(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
         return actor, state, jnp.nan

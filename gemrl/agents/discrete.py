@@ -12,7 +12,7 @@ import numpy as np
 import optax
 
 from gemrl.agents.host import CHUNK, Family, on_host
-from gemrl.agents.optimizers import adam, adam_start
+from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.memory import Memory, Rows, insert
 from gemrl.planning import Array
@@ -105,10 +105,9 @@ def loss(recipe: DiscreteRecipe, networks: QNetworks, batch: Batch) -> Array:
 def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, place: Place) -> tuple[Learner, Array]:
     """One update of all networks; with their loss."""
     batch = batch_of(recipe, learner, memory, place)
-    error, gradient = jax.value_and_grad(lambda networks: loss(recipe, networks, batch))(learner.networks)
-    change, optimizer = adam(recipe.learning_rate, recipe.adam_epsilon).update(gradient, learner.optimizer)
-    changed = optax.apply_updates(learner.networks, change), optimizer
-    return eqx.tree_at(lambda x: (x.networks, x.optimizer), learner, changed), error
+    optimizer = adam(recipe.learning_rate, recipe.adam_epsilon)
+    networks, state, error = descend(optimizer, partial(loss, recipe, batch=batch), learner.networks, learner.optimizer)
+    return eqx.tree_at(lambda x: (x.networks, x.optimizer), learner, (networks, state)), error
 
 
 def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from functools import partial
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ import numpy as np
 import optax
 
 from gemrl.agents.host import Family, mean_value, on_host
-from gemrl.agents.optimizers import adam, adam_start
+from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.memory import Memory, Rows, insert
 from gemrl.networks import MLP, Critics
@@ -106,6 +107,12 @@ def soft_chance(recipe: SoftRecipe, memory: Memory, key: Array) -> SoftChance:
     return SoftChance(place, *(jax.random.normal(k, (recipe.batch_size, memory.rows.action.shape[-1])) for k in noise_keys))
 
 
+def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
+    """What states [B, D] are worth to the targets: min Q' - temperature log pi, at actions of the policy. [B]."""
+    action, density = learner.actor.draw_with_density(state, noise)
+    return learner.target_critics(state, action).min(axis=0) - jnp.exp(learner.log_temperature) * density
+
+
 def gradient_step(
     recipe: SoftRecipe, memory: Memory, learner: SoftLearner, chance: SoftChance
 ) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
@@ -122,39 +129,32 @@ def gradient_step(
     change, temperature_optimizer = optimizer.update(slope, learner.temperature_optimizer)
     log_temperature = optax.apply_updates(learner.log_temperature, change)
 
-    next_action, next_density = learner.actor.draw_with_density(next_state, next_noise)
-    next_value = learner.target_critics(next_state, next_action).min(axis=0) - temperature * next_density
-    target = rows.reward + rows.discount * next_value
+    target = rows.reward + rows.discount * soft_value(learner, next_state, next_noise)
 
     def critic_loss(critics: Critics) -> Array:
         return 0.5 * ((critics(state, rows.action) - target) ** 2).mean(axis=-1).sum()
 
-    loss, gradient = jax.value_and_grad(critic_loss)(learner.critics)
-    change, critic_optimizer = optimizer.update(gradient, learner.critic_optimizer)
-    critics = optax.apply_updates(learner.critics, change)
+    critics, critic_optimizer, loss = descend(optimizer, critic_loss, learner.critics, learner.critic_optimizer)
 
     def actor_loss(actor: GaussianActor) -> Array:
         action, density = actor.draw_with_density(state, noise)
         return (temperature * density - critics(state, action).min(axis=0)).mean()
 
-    objective, gradient = jax.value_and_grad(actor_loss)(learner.actor)
-    change, actor_optimizer = optimizer.update(gradient, learner.actor_optimizer)
-    actor = optax.apply_updates(learner.actor, change)
+    actor, actor_optimizer, objective = descend(optimizer, actor_loss, learner.actor, learner.actor_optimizer)
 
     updates = learner.updates + 1
     tau = jnp.where(updates % recipe.target_update_interval == 0, recipe.tau, 0.0)
     targets = jax.tree.map(lambda old, new: tau * new + (1 - tau) * old, learner.target_critics, critics)
-    learner = SoftLearner(
-        actor,
-        critics,
-        targets,
-        log_temperature,
-        actor_optimizer,
-        critic_optimizer,
-        temperature_optimizer,
-        learner.normalizer,
-        updates,
-        learner.key,
+    learner = dataclasses.replace(
+        learner,
+        actor=actor,
+        critics=critics,
+        target_critics=targets,
+        log_temperature=log_temperature,
+        actor_optimizer=actor_optimizer,
+        critic_optimizer=critic_optimizer,
+        temperature_optimizer=temperature_optimizer,
+        updates=updates,
     )
     return learner, (loss, objective, temperature)
 

@@ -41,7 +41,7 @@ class Entry(NamedTuple):
         return " ".join([self.algo, *self.settings])
 
 
-class Run(NamedTuple):
+class Trial(NamedTuple):
     """One training of a study."""
 
     entry: Entry
@@ -98,9 +98,9 @@ class Study:
         return tuple(Entry.of(text) for text in self.algos)
 
     @property
-    def runs(self) -> list[Run]:
+    def runs(self) -> list[Trial]:
         """Every run: first all recipes and environments with the first seed, so that a study that is stopped early compares."""
-        return [Run(entry, env, seed) for seed in self.seeds for env in self.envs for entry in self.entries]
+        return [Trial(entry, env, seed) for seed in self.seeds for env in self.envs for entry in self.entries]
 
     def scaled(self, **changes: Any) -> Self:
         """The same study with the fields changed that are not None; `seeds` may be a number of them."""

@@ -23,7 +23,7 @@ from gemrl.executors.local import Job
 from gemrl.files import read_json, write_json
 from gemrl.recipes import recipe, suited
 from gemrl.spaces import Layout, Spaces
-from gemrl.studies import Run, Study
+from gemrl.studies import Study, Trial
 from gemrl.tables import short
 
 FORMAT = 1
@@ -41,7 +41,7 @@ class Keep(Enum):
 class PlannedRun(NamedTuple):
     """A run of the study with all that decides it, as its run.json has it."""
 
-    run: Run
+    run: Trial
     job: Job
     facts: dict[str, Any]
 
@@ -69,7 +69,7 @@ def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[PlannedR
     return plans
 
 
-def _plan(study: Study, run: Run, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
+def _plan(study: Study, run: Trial, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
     settings = [*study.settings, *run.entry.settings]
     algo = suited(run.entry.algo, layout)
     chosen = chosen_recipe(algo, run.env, layout, settings)
