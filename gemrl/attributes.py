@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 
 from gemrl.agents import LearningAgent
+from gemrl.errors import BadValue, unknown
 from gemrl.peers import as_vec_env, vec_normalize
 from gemrl.progress import Progress
 from gemrl.recipes import AnyRecipe
+from gemrl.saving import named_arrays, refilled
 from gemrl.spaces import Spaces
 from gemrl.vector import AnyTask
 
@@ -58,6 +62,22 @@ class Attributes:
     def ep_info_buffer(self) -> list[dict[str, float]]:
         """Return and length of the last hundred episodes, as a Monitor tells them."""
         return [{"r": episode.total, "l": episode.length} for episode in self._progress.finished]
+
+    def get_parameters(self) -> dict[str, np.ndarray]:
+        """Every array that learning changes, networks and optimisers, by name."""
+        return named_arrays(self.agent.learner)
+
+    def set_parameters(self, parameters: Mapping[str, Any], exact_match: bool = True) -> None:
+        """Takes over arrays by name; all of them are wanted, unless `exact_match` is False."""
+        present = self.get_parameters()
+        for name in parameters:
+            if name not in present:
+                raise unknown("parameter", name, present)
+        missing = [name for name in present if name not in parameters]
+        if exact_match and missing:
+            raise BadValue(f"parameters lack {missing[0]}; exact_match=False keeps what is not given")
+        given = {name: np.asarray(array, present[name].dtype) for name, array in parameters.items()}
+        self.agent.restore(refilled(self.agent.learner, present | given))
 
     @property
     def _n_updates(self) -> int:

@@ -44,6 +44,9 @@ class Watchers:
         self._theirs = [one for one in listed if hasattr(one, "init_callback")]
         self._ours = [one for one in listed if isinstance(one, Callback)]
         self._functions = [one for one in listed if one not in self._theirs and one not in self._ours]
+        for one in listed:
+            if isinstance(one, type):
+                raise BadValue(f"a callback must be an object, and {one.__name__} is a class: {one.__name__}(...) makes one")
         for one in self._functions:
             if not callable(one):
                 raise BadValue(f"a callback must be a gemrl.Callback, one of Stable-Baselines3's or a function, not {one!r}")

@@ -29,6 +29,8 @@ class _Parser(argparse.ArgumentParser):
     """A parser whose errors are exceptions, to be told in one line."""
 
     def error(self, message: str) -> NoReturn:
+        if message.endswith("required: ENV"):  # an option of many values takes what stands behind it
+            message += " (it comes first, before --set and --env-args)"
         raise BadValue(f"{message}; see `{self.prog} --help`")
 
 
@@ -92,7 +94,8 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
     train = commands.add_parser(
         "train",
         help="train an agent on an environment",
-        description="Train an agent on any gymnasium environment with continuous or discrete actions.",
+        description="Train an agent on a gymnasium environment: vectors with continuous or discrete actions, images and numbered "
+        "states with discrete ones.",
         epilog="All fields that --set reaches: gemrl algos --fields",
         allow_abbrev=False,
     )

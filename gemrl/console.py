@@ -14,7 +14,7 @@ from gemrl.evaluation import Evaluation
 from gemrl.training import Moment
 
 LONG = 10.0
-"""Seconds from which on a refresh of the memory is told."""
+"""Seconds from which on a round that refreshes the memory is told."""
 
 
 class _Title(ProgressColumn):
@@ -78,7 +78,7 @@ class _Bar:
         if moment.compiling or moment.refreshing:
             now = monotonic()
             self._waiting = moment, now
-            waiting = ("compiling", now) if moment.compiling else ("refreshing the memory", now + LONG)
+            waiting = ("compiling", now) if moment.compiling else ("a round that refreshes the memory", now + LONG)
             self._progress.update(self._bar, waiting=waiting, completed=moment.step)
             return
         if moment.losses is not None or moment.evaluation or monotonic() - self._shown > 0.1:
@@ -96,7 +96,7 @@ class _Bar:
         if moment.compiling and seconds >= 0.1:  # tables have nothing to compile
             line = f"first round: {seconds:.1f} s, compiling included"
         elif seconds > LONG:
-            line = f"step {moment.step:>9,}  refreshing the memory took {seconds:.0f} s, and will from time to time"
+            line = f"step {moment.step:>9,}  a round that refreshed the memory took {seconds:.0f} s, and will from time to time"
         if line and what not in self._told:
             self._told.add(what)
             self._progress.console.print(line, highlight=False, soft_wrap=True)

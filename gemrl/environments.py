@@ -5,10 +5,12 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import gymnasium as gym
@@ -141,13 +143,22 @@ class Outcome(NamedTuple):
     info: dict[str, Any]
 
 
+def _fault(error: Exception, where: str, returns: str) -> EnvironmentFault:
+    """What an environment raised, with the line of its code; `returns` is what gymnasium asks of the call."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    inside = Path(frame.filename).parent == Path(__file__).parent
+    line = "" if inside else f" ({frame.filename}, line {frame.lineno})"
+    hint = f"; in gymnasium, {returns}" if "to unpack" in str(error) or inside else ""
+    return EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}{line}{hint}")
+
+
 def checked_reset(env: gym.Env, seed: int | None, spaces: Spaces, where: str) -> np.ndarray:
     """The first observation of a new episode [*O]."""
     try:
         with answering(where):
             observation, _ = env.reset(seed=seed)
     except Exception as error:
-        raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
+        raise _fault(error, where, "reset returns observation and info") from error
     return checked(spaces, observation, where)
 
 
@@ -158,7 +169,7 @@ def checked_step(env: gym.Env, action: np.ndarray, spaces: Spaces, where: str) -
         with answering(where):
             observation, reward, terminated, truncated, info = env.step(taken)
     except Exception as error:
-        raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}") from error
+        raise _fault(error, where, "step returns observation, reward, terminated, truncated, info") from error
     try:
         total = float(reward)
     except (TypeError, ValueError):

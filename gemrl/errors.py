@@ -97,7 +97,7 @@ def check_number(name: str, value: object, low: float, high: float = float("inf"
     kind = numbers.Integral if whole else numbers.Real
     number: Any = value  # compared as it is: a whole number may be more than a float can hold
     if isinstance(value, bool) or not isinstance(value, kind) or not low <= number <= min(high, sys.float_info.max):
-        span = f"of at least {low:g}" if high == float("inf") else f"from {low:g} to {high:g}"
+        span = f"of at least {low:,}" if high == float("inf") else f"from {low:,} to {high:,}"
         raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {value!r}")
 
 

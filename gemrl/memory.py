@@ -114,6 +114,8 @@ class Memory(eqx.Module):
 
     def lane(self, lane: int = 0) -> dict[str, np.ndarray]:
         """The rows of one lane, oldest first, with their `planned` returns and `q_next` [K, n]."""
+        if not 0 <= lane < len(self.size):  # JAX would take the nearest one
+            raise IndexError(f"the memory has lanes 0 to {len(self.size) - 1}, so none of number {lane}")
         size, head = int(self.size[lane]), int(self.head[lane])
         order = (head - size + np.arange(size)) % self.capacity
         columns = {name: np.asarray(column[lane])[order] for name, column in self.rows.columns().items()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import warnings
 from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from typing import Any, NoReturn, Self
@@ -125,7 +126,7 @@ class Model(Attributes):
         if self._task:
             self._task.close()
 
-    def train(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Iterator[Moment]:
+    def training(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Iterator[Moment]:
         """Trains until `num_timesteps` is `steps` and yields what happens, step by step.
 
         It begins a new episode, unless it is given the `observation` [E, D] of a running one (see `replay`).
@@ -171,6 +172,8 @@ class Model(Attributes):
         check_number("total_timesteps", total_timesteps, 1, whole=True)
         self.num_timesteps = 0 if reset_num_timesteps else self.num_timesteps
         steps = self.num_timesteps + total_timesteps
+        if warning := self.recipe.warning(steps):
+            warnings.warn(warning, stacklevel=2)
         if self._log and isinstance(self.logger, Logger):
             self.logger = Logger(TensorBoard(numbered(self._log, tb_log_name or self.algo, anew=reset_num_timesteps)))
         self._progress = Progress(self.recipe) if reset_num_timesteps else self._progress
@@ -181,7 +184,7 @@ class Model(Attributes):
         with ours, closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
                 schedule.evaluator.spaces.check_fits(self.spaces, to_remember=False)
-            moments = self.train(steps, schedule)
+            moments = self.training(steps, schedule)
             if progress_bar:
                 from gemrl.console import with_progress
 
@@ -236,9 +239,9 @@ class Model(Attributes):
         persistence.save(self, path, self.snapshot() if memory else None)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Self:
-        """The model that `save` wrote, with an environment to go on in, if one is given."""
-        return persistence.load(cls, path, env, device)
+    def load(cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Self:
+        """The model that `save` wrote, with an environment to go on in, if one is given, and fields of its recipe changed."""
+        return persistence.load(cls, path, env, device, fields)
 
     def snapshot(self) -> Snapshot:
         """All that decides its future beside what learns."""

@@ -85,14 +85,23 @@ class Layer(eqx.Module):
 class MLP(eqx.Module):
     """Hidden layers, each ReLU and then LayerNorm, and a linear one; `again` joins behind the first, before its norm.
 
-    The norm comes after the ReLU: on HalfCheetah-v5 that learnt faster than before it (docs/algorithm.md has the numbers).
+    On HalfCheetah-v5 that learnt faster than with the norm first, as the released code has it (docs/algorithm.md).
     """
 
     layers: tuple[Layer, ...]
+    norm_first: bool = eqx.field(static=True, default=False)
+    """ReLU behind LayerNorm, and behind what joins before it."""
 
     @staticmethod
     def init(
-        rng: np.random.Generator, inputs: int, hidden: Sequence[int], outputs: int, *, layer_norm: bool, again: int = 0
+        rng: np.random.Generator,
+        inputs: int,
+        hidden: Sequence[int],
+        outputs: int,
+        *,
+        layer_norm: bool,
+        norm_first: bool = False,
+        again: int = 0,
     ) -> MLP:
         """A perceptron inputs -> hidden -> outputs; `again` is the size of what enters a second time."""
         layers = []
@@ -100,20 +109,22 @@ class MLP(eqx.Module):
             features = width + (again if number == 0 else 0)
             layers.append(Layer.init(rng, inputs, width, features if layer_norm else 0))
             inputs = features
-        return MLP((*layers, Layer.init(rng, inputs, outputs)))
+        return MLP((*layers, Layer.init(rng, inputs, outputs)), norm_first)
 
     def __call__(self, x: Array, again: Array | None = None) -> Array:
         """x [B, inputs] -> [B, outputs]."""
         xp = x.__array_namespace__()
         for number, layer in enumerate(self.layers[:-1]):
-            x = xp.maximum(layer.linear(x), 0)
+            x = layer.linear(x)
+            x = x if self.norm_first else xp.maximum(x, 0)
             if number == 0 and again is not None:
                 x = xp.concatenate([x, again], axis=-1)
             x = layer.norm(x)
+            x = xp.maximum(x, 0) if self.norm_first else x
         return self.layers[-1].linear(x)
 
     def folded(self) -> FoldedMLP:
-        """The same function, with each LayerNorm moved behind the matrix product that follows it."""
+        """The same function, with each LayerNorm moved behind the matrix product that follows it; not with the norm first."""
         first = self.layers[0]
         layers = [Folded(first.weight, first.bias, None)]
         for norm, layer in zip(self.layers, self.layers[1:], strict=False):
@@ -160,8 +171,9 @@ class Actor(eqx.Module):
     body: MLP | FoldedMLP
 
     @staticmethod
-    def init(rng: np.random.Generator, observation: int, action: int, hidden: Sequence[int], *, layer_norm: bool) -> Actor:
-        return Actor(MLP.init(rng, observation, hidden, action, layer_norm=layer_norm))
+    def init(rng: np.random.Generator, observation: int, action: int, hidden: Sequence[int], **norm: bool) -> Actor:
+        """An actor; `norm` is what MLP.init takes: layer_norm and norm_first."""
+        return Actor(MLP.init(rng, observation, hidden, action, **norm))
 
     def __call__(self, observation: Array) -> Array:
         """observation [B, D] -> action [B, A]."""
@@ -169,7 +181,7 @@ class Actor(eqx.Module):
 
     def folded(self) -> Actor:
         """The same function, with its perceptron in folded form."""
-        return Actor(self.body.folded()) if isinstance(self.body, MLP) else self
+        return Actor(self.body.folded()) if isinstance(self.body, MLP) and not self.body.norm_first else self
 
 
 class Critics(eqx.Module):
@@ -186,11 +198,12 @@ class Critics(eqx.Module):
         action: int,
         hidden: Sequence[int],
         *,
-        layer_norm: bool,
         action_twice: bool,
+        **norm: bool,
     ) -> Critics:
+        """So many critics; `norm` is what MLP.init takes: layer_norm and norm_first."""
         again = action if action_twice else 0
-        each = (MLP.init(rng, observation + action, hidden, 1, layer_norm=layer_norm, again=again) for _ in range(count))
+        each = (MLP.init(rng, observation + action, hidden, 1, **norm, again=again) for _ in range(count))
         return Critics(tuple(each), action_twice)
 
     def __call__(self, observation: Array, action: Array) -> Array:
@@ -207,8 +220,10 @@ class Critics(eqx.Module):
         """Some of them."""
         return Critics(self.members[which], self.action_twice)
 
-    def folded(self) -> FoldedCritics:
+    def folded(self) -> Critics | FoldedCritics:
         """The same function, with every perceptron in folded form."""
+        if self.members[0].norm_first:
+            return self
         each = [critic.folded().layers for critic in self.members]
         weight, bias = (jnp.concatenate([getattr(layers[0], name) for layers in each], axis=-1) for name in ("weight", "bias"))
         first = Folded(weight, bias, None)

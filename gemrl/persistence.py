@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import gemrl
@@ -38,8 +40,10 @@ def save(model: Model, path: str | os.PathLike[str], snapshot: Snapshot | None) 
     ModelFiles(path).write(model.agent.learner, header, snapshot)
 
 
-def load(kind: type[AnyModel], path: str | os.PathLike[str], env: Any, device: str) -> AnyModel:
-    """The model of this kind that `save` wrote, with an environment to go on in, if one is given."""
+def load(
+    kind: type[AnyModel], path: str | os.PathLike[str], env: Any, device: str, fields: Mapping[str, Any] = MappingProxyType({})
+) -> AnyModel:
+    """The model of this kind that `save` wrote, with an environment to go on in, if one is given, and fields changed."""
     files = ModelFiles(path)
     header = files.read_header()
     algo = header.get("algo")
@@ -48,7 +52,8 @@ def load(kind: type[AnyModel], path: str | os.PathLike[str], env: Any, device: s
         spaces = Spaces(observation, action, header.get("frames", 1))
         if algo not in RECIPES or algo not in (kind.algo, _kin(kind.algo, spaces.layout)):
             raise ModelFileError(f"{path} holds {algo!r}, not {kind.algo!r}: gemrl.load(path) loads any model")
-        model = _from_files(kind, files, header, spaces, env, device)
+        chosen: AnyRecipe = type(recipe(algo)).from_dict(header["recipe"])
+        model = _from_files(kind, files, header, chosen.but(**fields), spaces, env, device)
         model.algo = algo
     except DAMAGED as error:
         if isinstance(error, GemrlError):
@@ -58,9 +63,8 @@ def load(kind: type[AnyModel], path: str | os.PathLike[str], env: Any, device: s
 
 
 def _from_files(
-    kind: type[AnyModel], files: ModelFiles, header: dict[str, Any], spaces: Spaces, env: Any, device: str
+    kind: type[AnyModel], files: ModelFiles, header: dict[str, Any], chosen: AnyRecipe, spaces: Spaces, env: Any, device: str
 ) -> AnyModel:
-    chosen: AnyRecipe = type(recipe(header["algo"])).from_dict(header["recipe"])
     files.check_size(chosen, spaces.layout)
     lanes = header["n_envs"]
     check_number("n_envs", lanes, 1, MOST_LANES, whole=True)

@@ -173,8 +173,8 @@ def _sealed_steps(folder: Path) -> int:
     return steps
 
 
-def load(path: str | os.PathLike[str], env: Any = None, *, device: str = "auto") -> Model:
-    """The trained model in a run's folder, or the saved model of any algorithm at `path`."""
+def load(path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Model:
+    """The trained model in a run's folder, or the saved model of any algorithm at `path`; `fields` change its recipe."""
     from gemrl.models import MODELS
     from gemrl.saving import ModelFiles
 
@@ -182,10 +182,11 @@ def load(path: str | os.PathLike[str], env: Any = None, *, device: str = "auto")
         describe(path)
         path = Path(path) / "model"
         if not path.with_suffix(".json").exists():
-            raise RunFolderError(f"{path.parent} holds no trained model: its run did not get to save one")
+            why = "only its results were kept" if (path.parent / SEALED).exists() else "its run did not get to save one"
+            raise RunFolderError(f"{path.parent} holds no trained model: {why}")
     algo = ModelFiles(path).read_header().get("algo")
     if not isinstance(algo, str):
         raise ModelFileError(f"the JSON of {path} is damaged: it names no algorithm")
     if algo not in MODELS:
         raise unknown("algorithm", algo, MODELS)
-    return MODELS[algo].load(path, env, device=device)
+    return MODELS[algo].load(path, env, device, **fields)

@@ -52,17 +52,15 @@ class ModelFiles:
         """Raises, before any network is made, if the recipe's networks are larger than the file that should hold them."""
         least = 4 * recipe.least_parameters(layout)
         if self.learner.exists() and self.learner.stat().st_size < least:
-            raise ModelFileError(f"{self.learner} does not fit its recipe: it is too small")
+            raise ModelFileError(f"{self.learner} is damaged, or does not fit its recipe: it is too small")
 
     def read_learner(self, header: dict[str, Any], template: Any) -> Any:
         """`template` with every array replaced by the saved one of its name; names, shapes and types must agree."""
         arrays = read_arrays(self.learner, header["sha256"]["learner"])
         try:
-            arrays = fitting(arrays, _as_long(named_arrays(template), arrays))
+            return refilled(template, arrays)
         except ModelFileError as error:
             raise ModelFileError(f"{self.learner} does not fit its recipe: {error}") from None
-        leaves, structure = jax.tree.flatten(template)
-        return jax.tree.unflatten(structure, [_like(leaf, array) for leaf, array in zip(leaves, arrays.values(), strict=True)])
 
     def read_memory(self, header: dict[str, Any]) -> Snapshot | None:
         """What was saved beside the learner, if it was."""
@@ -74,6 +72,13 @@ def named_arrays(tree: Any) -> dict[str, np.ndarray]:
     """Every array of a pytree under the path that leads to it."""
     leaves, _ = jax.tree_util.tree_flatten_with_path(tree)
     return {jax.tree_util.keystr(path, simple=True, separator="."): _plain(leaf) for path, leaf in leaves}
+
+
+def refilled(template: Any, arrays: dict[str, np.ndarray]) -> Any:
+    """A pytree with every array replaced by the one of its name, as `named_arrays` has them."""
+    arrays = fitting(arrays, _as_long(named_arrays(template), arrays))
+    leaves, structure = jax.tree.flatten(template)
+    return jax.tree.unflatten(structure, [_like(leaf, array) for leaf, array in zip(leaves, arrays.values(), strict=True)])
 
 
 def _as_long(template: dict[str, np.ndarray], saved: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -105,6 +105,8 @@ class _Session:
             found = checkpoint.newest(folder, self._load, self._say)
             model = found[1] if found else self._new_model()
         self._say(self._first_line(model.recipe))
+        if warning := model.recipe.warning(self._run["steps"]):
+            self._say(f"warning: {warning}, such as --set learning_starts=1000")
         insisted = partial(end_now, f"stopped at once; {folder} keeps its last checkpoint", INTERRUPTED)
         with self._told_of_disk(), Interrupts(insisted) as interrupts:
             if found:
@@ -119,7 +121,8 @@ class _Session:
                     model.close()
             if not finished:
                 self._say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {folder}")
-            _closing_words(folder, self._say, finished)
+            one = model.env[0] if isinstance(model.env, list) else model.env
+            _closing_words(folder, self._say, finished, drawn="rgb_array" in one.metadata.get("render_modes", ()))
         return DONE if finished else INTERRUPTED
 
     def _first_line(self, chosen: AnyRecipe) -> str:
@@ -161,7 +164,7 @@ class _Session:
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)
         with trackers(self._folder, run, model.num_timesteps, told) as every, closing(recorder), closing(schedule.evaluator):
-            for moment in with_progress(model.train(run["steps"], schedule, observation), run["steps"], run["algo"]):
+            for moment in with_progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"]):
                 line = recorder(moment)
                 for tracker in every:
                     if line:
@@ -202,7 +205,7 @@ class _Session:
             raise RunBroken(f"cannot write to {self._folder}: {error.strerror or error}; its last checkpoint is kept") from None
 
 
-def _closing_words(folder: Path, say: Any, finished: bool) -> None:
+def _closing_words(folder: Path, say: Any, finished: bool, *, drawn: bool) -> None:
     from gemrl.figures import learning_curve
 
     picture = learning_curve(folder)
@@ -217,4 +220,5 @@ def _closing_words(folder: Path, say: Any, finished: bool) -> None:
     track = runs.describe(folder).get("track")
     if track:
         say(where(track, folder))
-    say(f"next              gemrl evaluate {folder} --video film.mp4" if finished else f"next              gemrl resume {folder}")
+    watch = f"gemrl evaluate {folder} --video film.mp4" if drawn else f"gemrl evaluate {folder} --episodes 100"
+    say(f"next              {watch if finished else f'gemrl resume {folder}'}")

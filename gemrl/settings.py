@@ -13,7 +13,7 @@ from gemrl.errors import BadValue, UnknownName, check_number, unknown
 from gemrl.literals import parse_literal, parse_part
 
 INFINITY = float("inf")
-LIST_THEM = "; `gemrl algos --fields` lists them all"
+LIST_THEM = "; `gemrl algos --fields` lists the fields of each"
 ELSEWHERE = {
     "policy_kwargs": "net_arch and the like, fields of their own",
     "action_noise": "exploration_noise, in units of actions in [-1, 1]",
@@ -73,9 +73,23 @@ class Settings:
             present = _settable(values)
             if name not in present:
                 raise _unknown(name, present)
-            holds_part = dataclasses.is_dataclass(present[name])
-            _change(values, name, parse_part(text, self.parts) if holds_part else parse_literal(text))
+            _change(values, name, self._parsed(name, text, part=dataclasses.is_dataclass(present[name])))
         return type(self)(**values)
+
+    def _parsed(self, name: str, text: str, *, part: bool) -> Any:
+        try:
+            return parse_part(text, self.parts) if part else parse_literal(text)
+        except UnknownName:
+            raise
+        except BadValue as error:
+            raise BadValue(f"{name}: {error}") from None
+
+    def warning(self, steps: int) -> str:
+        """What to say before a training of so many steps, if all of them are warm-up."""
+        starts: int = getattr(self, "learning_starts", 0)
+        return (
+            f"nothing is learnt in {steps:,} steps: learning_starts is {starts:,}; set a smaller one" if steps <= starts else ""
+        )
 
     def settable(self) -> dict[str, Any]:
         """All names that `but` takes, with their present values."""
@@ -96,6 +110,8 @@ def _unknown(name: str, present: Iterable[str]) -> UnknownName:
     """The error for a field that is not there."""
     if name in ELSEWHERE:
         return UnknownName(f"unknown field {name!r}: here it is {ELSEWHERE[name]}")
+    if any(name in kind().settable() for kind in Settings.__subclasses__()):
+        return UnknownName(f"{name} is a field of other algorithms, not of this one{LIST_THEM}")
     return unknown("field", name, present, LIST_THEM)
 
 
@@ -109,7 +125,15 @@ def _change(values: dict[str, Any], name: str, value: Any) -> None:
     place = next((place for place in values if name == place or name in _inner(values[place])), None)
     if place is None:
         raise _unknown(name, _settable(values))
-    values[place] = value if name == place else _replaced(values[place], name, _plain(value))
+    value = _as_meant(_settable(values)[name], _plain(value))
+    values[place] = value if name == place else _replaced(values[place], name, value)
+
+
+def _as_meant(present: Any, value: Any) -> Any:
+    """A value as its field holds it: 1e5 is a whole number where one is wanted, and a single width is a network of one layer."""
+    if type(present) is int and isinstance(value, float) and value.is_integer():
+        return int(value)
+    return (value,) if isinstance(present, tuple) and type(value) is int else value
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import gymnasium as gym
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 from gemrl.errors import DAMAGED, BadValue, ModelFileError, UnsupportedSpace
 
@@ -109,6 +109,8 @@ class Spaces:
 
     def batch(self, observation: Any) -> tuple[np.ndarray, bool]:
         """One observation, or several, as agents see them [B, *O]; and whether there were several."""
+        if isinstance(observation, tuple) and isinstance(observation[-1], dict):
+            raise BadValue("this is an observation with its info, as env.reset() returns them: the observation is the first")
         shape, given = self.observation_space.shape or (), np.asarray(observation)
         if given.shape[given.ndim - len(shape) :] != shape or given.ndim - len(shape) not in (0, 1):
             raise BadValue(f"an observation must have shape {shape} or (n, {', '.join(map(str, shape))}), not {given.shape}")
@@ -149,7 +151,11 @@ def check_spaces(observation: gym.Space, action: gym.Space) -> None:
     if not isinstance(observation, (Box, Discrete)):
         raise UnsupportedSpace(f"observations must be a Box or Discrete, not {_kind(observation)}{_flatten_hint(observation)}")
     if not isinstance(action, (Box, Discrete)):
-        raise UnsupportedSpace(f"actions must be a Box or Discrete, not {_kind(action)}")
+        hint = "; number all combinations in one Discrete" if isinstance(action, (MultiDiscrete, MultiBinary)) else ""
+        raise UnsupportedSpace(f"actions must be a Box or Discrete, not {_kind(action)}{hint}")
+    for what, space in (("observations", observation), ("actions", action)):
+        if isinstance(space, Box) and 0 in space.shape:
+            raise UnsupportedSpace(f"{what} must hold at least one number, and this Box has shape {space.shape}")
     if isinstance(action, Box) and not (np.isfinite(action.low).all() and np.isfinite(action.high).all()):
         raise UnsupportedSpace(f"action bounds must be finite, not {action}: give the environment's action_space low and high")
 

@@ -76,7 +76,8 @@ class Task:
         facts = {"episodes": self.episodes, "steps": self._steps, "total": self._total}
         layout = self.spaces.layout
         actions = np.frombuffer(bytes(self._actions), layout.action_dtype).reshape(-1, layout.action)
-        own = Snapshot(facts, {"actions": actions, "observation": self._observation, **self._before})
+        now = {f"{place}, now": value for place, value in _statistics(self.env).items()}
+        own = Snapshot(facts, {"actions": actions, "observation": self._observation, **self._before, **now})
         if self._game is None:
             return own
         game = self._game.snapshot()
@@ -87,6 +88,11 @@ class Task:
         if self._game is not None and "game" in saved.facts:  # its random generators run on from episode to episode
             self.reset(anew=True)
             self._game.recall(saved.part("game"))
+        self._count_on(saved)
+        now = {place: saved.arrays.get(f"{place}, now") for place in _learnt(self.env)}
+        _set_statistics(self.env, {place: value for place, value in now.items() if value is not None})
+
+    def _count_on(self, saved: Snapshot) -> None:
         self.episodes, self._steps = int(saved.facts["episodes"]), int(saved.facts["steps"])
 
     def replay(self, saved: Snapshot) -> np.ndarray | None:
@@ -101,9 +107,9 @@ class Task:
             self._total, self._length, self._actions = float(saved.facts["total"]), len(actions), bytearray(actions.tobytes())
             self._observation = fit("observation", saved.arrays["observation"], layout.observation, layout.dtype)
             return self._observation[None]
-        _set_statistics(self.env, saved.arrays)
-        self.recall(saved)
+        self._count_on(saved)
         self.episodes -= 1
+        _set_statistics(self.env, saved.arrays)
         try:
             self.reset()
             for action in actions:
@@ -111,7 +117,7 @@ class Task:
                     return None
         except EnvironmentFault:
             return None
-        self.recall(saved)
+        self._count_on(saved)
         same = self._total == saved.facts["total"] and np.array_equal(self._observation, saved.arrays["observation"])
         return self._observation[None] if same else None
 
@@ -136,8 +142,10 @@ def _statistics(env: gym.Env) -> dict[str, np.ndarray]:
 
 
 def _set_statistics(env: gym.Env, arrays: Mapping[str, np.ndarray]) -> None:
-    """Puts it back."""
+    """Puts back what these arrays hold of it."""
     for place, (owner, name) in _learnt(env).items():
+        if place not in arrays:
+            continue
         # A Python float stays one: numpy computes with it in the precision of whatever it meets.
         plain = isinstance(getattr(owner, name), (int, float))
         setattr(owner, name, arrays[place].item() if plain else arrays[place])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 LIBRARIES = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
@@ -22,7 +23,7 @@ def thread_count() -> int:
 def settle(words: Sequence[str]) -> None:
     """Sets what the words of a command line ask for: `--threads N`, or for `resume RUN` what that run began with."""
     number = thread_count()
-    for word, following in zip(words, [*words[1:], ""], strict=True):
+    for word, following in pairwise([*words, ""]):
         name, _, value = word.partition("=")
         if name == "--threads":
             value = value or following

@@ -61,7 +61,7 @@ def limit_answers(seconds: float) -> None:
             if waited > seconds and since < float("inf"):
                 end_now(
                     f"the environment did not answer at {answering.where} for {seconds:g} s (--env-timeout); "
-                    "the last checkpoint is kept",
+                    "its last checkpoint, if there is one, is kept",
                     1,
                 )
 

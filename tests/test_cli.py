@@ -119,7 +119,9 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     monkeypatch.chdir(tmp_path)
     assert main(["train", "Pendulum-v1", "--steps", "20", "--seed", "7", "--algo", "gem-paper", *WORDS]) == 0
     assert (tmp_path / "runs/gem-paper/Pendulum-v1/7/run.json").exists()
-    assert "runs/gem-paper/Pendulum-v1/7" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "next              gemrl evaluate runs/gem-paper/Pendulum-v1/7 --video film.mp4" in shown
+    assert "warning: nothing is learnt in 20 steps" in shown
 
 
 @pytest.mark.parametrize(
@@ -129,7 +131,13 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
         (["train", "Pendulm-v1"], "unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"),
         (["train", "Pendulum-v1", "--algo", "gme"], "unknown algorithm 'gme'; did you mean 'gem'?"),
         (["train", "Pendulum-v1", "--set", "gama=1"], "unknown field 'gama'; did you mean 'gamma'?"),
-        (["train", "Pendulum-v1", "--set", "gamma=x"], "'x' is not a Python literal"),
+        (["train", "Pendulum-v1", "--set", "gamma=x"], "gamma: 'x' is not a Python literal"),
+        (
+            ["train", "CartPole-v1", "--set", "tau=1"],
+            "tau is a field of other algorithms, not of this one",
+        ),
+        (["train", "--set", "depth=3", "Pendulum-v1"], "ENV (it comes first, before --set and --env-args)"),
+        (["train", "Pendulum-v1", "--seed", "4294967296"], "from 0 to 4,294,967,295"),
         (["train", "Pendulum-v1", "--stesp", "5"], "unknown option '--stesp'; did you mean '--steps'?"),
         (["train", "Pendulum-v1", "more"], "unexpected argument 'more'"),
         (["train", "Pendulum-v1", "--steps", "0"], "'0' is not a whole number of at least 1"),

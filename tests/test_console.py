@@ -40,7 +40,7 @@ def training(clock: Clock, seconds: list[float]) -> Iterator[Moment]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [([30, 5, 9], []), ([1, 5, 25, 26], ["step         2  refreshing the memory took 25 s"])]
+    ("seconds", "told"), [([30, 5, 9], []), ([1, 5, 25, 26], ["step         2  a round that refreshed the memory took 25 s"])]
 )
 def test_a_long_refresh_is_told_once_where_there_is_no_bar(
     clock: Clock, seconds: list[float], told: list[str], capsys: pytest.CaptureFixture[str]
@@ -82,7 +82,7 @@ def test_the_bar_says_what_it_waits_for_while_it_waits(clock: Clock, monkeypatch
     next(moments)
     draw()
     assert ["compiling" in text for text in drawn] == [True, False, False, False]
-    assert ["refreshing the memory" in text.split("took")[0] for text in drawn] == [False, False, True, False]
+    assert ["a round that refreshes the memory" in text.split("took")[0] for text in drawn] == [False, False, True, False]
 
 
 def test_capped_episodes_are_told() -> None:

@@ -72,7 +72,7 @@ def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: in
     return plan(eqx.tree_at(lambda m: m.q_next, memory, values), Single(3))
 
 
-def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any) -> Any:
+def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any = None, *, norm_first: bool = False) -> Any:
     """A network written in PyTorch's own functions, from the saved names of its arrays."""
 
     def get(layer: int, name: str) -> Any:
@@ -83,11 +83,12 @@ def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any) -> Any:
         x = torch.nn.functional.linear(x, get(layer, "weight").T, get(layer, "bias"))
         if layer == depth - 1:
             return x
-        x = torch.relu(x)
+        x = x if norm_first else torch.relu(x)
         if layer == 0 and again is not None:
             x = torch.cat([x, again], dim=-1)
         if f"{prefix}.{layer}.scale" in arrays:
             x = torch.nn.functional.layer_norm(x, x.shape[-1:], get(layer, "scale"), get(layer, "shift"))
+        x = torch.relu(x) if norm_first else x
     raise AssertionError
 
 
@@ -118,7 +119,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
 
     def q(number: int, state: Any, action: Any) -> Any:
         again = action if recipe.action_twice else None
-        return forward(critics, f"critics.{number}", torch.cat([state, action], -1), again)[:, 0]
+        return forward(critics, f"critics.{number}", torch.cat([state, action], -1), again, norm_first=recipe.norm_first)[:, 0]
 
     for step in (1, 2):
         happens = chance(recipe, memory, jax.random.key(step))
@@ -139,7 +140,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         optimizers["critics"].step()
         if step % recipe.policy_delay == 0:
             state = batch.observation[0]
-            action = torch.tanh(forward(actor, "actor", state, None))
+            action = torch.tanh(forward(actor, "actor", state, norm_first=recipe.norm_first))
             climbed = (0,) if recipe.actor_objective == FirstCritic() else range(recipe.n_pairs * recipe.n_critics)
             objective = -torch.stack([q(number, state, action) for number in climbed]).mean()
             optimizers["actor"].zero_grad()
@@ -448,8 +449,20 @@ ALIVE = {
     "targets": Planned(Single(5)),
 }
 """Fields with another value each."""
-HELD = {"learning_rate", "tau", "policy_delay", "net_arch", "layer_norm", "action_twice", "n_pairs", "n_critics", "loss", "bound"}
-HELD |= {"regress_on_both", "actor_objective", "separate_batches", "normalize_observations"}
+HELD = {
+    "learning_rate",
+    "tau",
+    "policy_delay",
+    "net_arch",
+    "layer_norm",
+    "norm_first",
+    "action_twice",
+    "n_pairs",
+    "n_critics",
+    "loss",
+    "bound",
+}
+HELD |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches", "normalize_observations"}
 """Fields of which other tests compare two values with independent implementations, above all PyTorch's."""
 
 

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.discrete import act, acting_values, explore, gradient_step, group_values, init_learner, train_round
+from gemrl.agents.discrete import Policy, act, acting_values, explore, gradient_step, group_values, init_learner, train_round
 from gemrl.choosing import FirstChoice, FirstNetwork, Greatest, Huber, MeanOfMinima, OnlineChoice
 from gemrl.errors import BadValue, UnsupportedSpace
 from gemrl.memory import Memory, Rows, empty_rows
@@ -218,7 +218,7 @@ def test_images_act_as_each_of_them_alone() -> None:
     recipe = small("dqn")
     networks = init_learner(recipe, layout, seed=0).networks
     images = np.random.default_rng(0).integers(0, 256, (3, 7, 7, 2), dtype=np.uint8)
-    chosen = act(recipe, jax.tree.map(np.array, networks), images)
+    chosen = act(recipe, Policy(jax.tree.map(np.array, networks), None), images)
     q = np.stack([np.asarray(networks(image[None]))[0, 0] for image in images])
     np.testing.assert_array_equal(chosen[:, 0], q.argmax(axis=-1))
     bright = init_learner(recipe, layout._replace(dtype="float32"), seed=0).networks
@@ -232,12 +232,13 @@ def test_exploration_falls_from_one_to_its_end() -> None:
     rng, states = np.random.default_rng(0), np.zeros((20_000, 3), np.float32)
     best = networks(states[:1])[0, 0].argmax()
     for step, chance in ((100, 1.0), (200, 0.55), (300, 0.1), (10_000, 0.1)):
-        share = (explore(recipe, networks, states, step, rng)[:, 0] != best).mean()
+        share = (explore(recipe, Policy(networks, None), states, step, rng)[:, 0] != best).mean()
         assert abs(share - chance * 3 / 4) < 0.012  # three standard deviations
 
 
 ALIVE: dict[str, Any] = {"batch_size": 8, "gradient_steps": 3, "learning_rate": 3e-3}
 HELD = {"adam_epsilon", "net_arch", "dueling", "n_pairs", "n_critics", "bootstrap", "targets", "loss", "students", "acting"}
+HELD |= {"normalize_observations"}
 """Fields of which other tests compare two values with independent implementations, above all PyTorch's."""
 ON_THE_HOST = {"exploration_final_eps", "exploration_steps", "evaluation_eps", "reward_bound", "train_freq", "buffer_size"}
 ON_THE_HOST |= {"learning_starts", "target_update_interval", "gamma"}
@@ -282,6 +283,11 @@ def test_what_does_not_hold_together_is_refused() -> None:
         small("dqn", students=True)
     with pytest.raises(BadValue, match="subset is for continuous actions"):
         small("dqn", subset=2)
+    with pytest.raises(BadValue, match="OnlineChoice needs Fresh targets"):
+        small("gem-discrete", bootstrap=OnlineChoice())
+    for env in ("FrozenLake-v1", "MinAtar/Breakout-v1"):
+        with pytest.raises(BadValue, match="normalize_observations is for vectors"):
+            MODELS["dqn"](env, normalize_observations=True)
 
 
 class Bandit(gym.Env):

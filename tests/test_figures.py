@@ -164,6 +164,13 @@ def test_captions_state_smoothing_and_bands(study: Collection) -> None:
     assert "not smoothed" in captioned(FIGURES["ablation"], study, ["gem"], ["Hopper-v5"], 1)
 
 
+def test_captions_say_whose_evaluations_are_by_chance(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "dqn", "CartPole-v1", 0, [100.0, 200.0])
+    write_run(tmp_path / "b", "dqn", "ALE/Alien-v5", 0, [100.0, 200.0], evaluation_eps=0.001)
+    both = captioned(FIGURES["nstep"], collect(tmp_path), ["dqn"], ["CartPole-v1", "ALE/Alien-v5"], 1)
+    assert "deterministic evaluations (Atari's with a share of 0.001 of random actions)" in both
+
+
 def test_games_with_sticky_actions_have_a_figure_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--runs", str(tmp_path), "--format", "svg"]
     for chance in (0.0, 0.25):

@@ -119,6 +119,13 @@ def test_an_abandoned_trajectory_is_cut() -> None:
     assert not cut(Memory.empty(1, 4, Layout((1,)), 2), jnp.array(0)).rows.last.any()
 
 
+def test_a_lane_that_is_not_there_is_refused() -> None:
+    """JAX would hand out the nearest one."""
+    for wrong in (1, -1):
+        with pytest.raises(IndexError, match=f"none of number {wrong}"):
+            Memory.empty(1, 10, Layout((1,)), 2).lane(wrong)
+
+
 def test_an_empty_memory_can_be_looked_into() -> None:
     memory = Memory.empty(1, 4, Layout((1,)), 2)
     assert (len(memory), memory.n_trajectories) == (0, 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -57,7 +58,7 @@ def test_another_seed_differs_in_everything(trained: GEM) -> None:
 def test_evaluating_never_changes_the_run(trained: GEM) -> None:
     watched = pendulum()
     schedule = Schedule(Evaluator(partial(make, "Pendulum-v1"), episodes=2, seed=0, cap=20), every=70)
-    evaluated = [moment.step for moment in watched.train(300, schedule) if moment.evaluation]
+    evaluated = [moment.step for moment in watched.training(300, schedule) if moment.evaluation]
     assert evaluated == [70, 140, 210, 280, 300]
     assert equal(trained, watched)
 
@@ -107,6 +108,8 @@ def test_predict_takes_one_observation_or_a_batch(trained: GEM) -> None:
     for wrong in (np.zeros(4), np.zeros((2, 2, 3))):
         with pytest.raises(BadValue, match=r"must have shape \(3,\)"):
             trained.predict(wrong)
+    with pytest.raises(BadValue, match="the observation is the first"):
+        trained.predict(gym.make("Pendulum-v1").reset())
 
 
 def test_learn_counts_on_or_anew() -> None:
@@ -123,6 +126,42 @@ def test_learn_counts_on_or_anew() -> None:
     for wrong in (0, -5, 2.5):
         with pytest.raises(BadValue, match="total_timesteps"):
             model.learn(wrong)  # type: ignore[arg-type]
+
+
+def test_training_that_is_all_warm_up_is_told() -> None:
+    model = pendulum(learning_starts=50)
+    with pytest.warns(UserWarning, match="nothing is learnt in 50 steps: learning_starts is 50"):
+        model.learn(50)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.learn(1, reset_num_timesteps=False)
+
+
+def test_parameters_can_be_taken_out_and_put_back(trained: GEM) -> None:
+    other, states = pendulum(seed=5), np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
+    assert not np.array_equal(other.predict(states)[0], trained.predict(states)[0])
+    found = trained.get_parameters()
+    other.set_parameters(found)
+    np.testing.assert_array_equal(other.predict(states)[0], trained.predict(states)[0])
+    last = max(name for name in found if name.startswith("actor.") and name.endswith("bias"))
+    other.set_parameters({last: np.full_like(found[last], 100)}, exact_match=False)
+    np.testing.assert_array_equal(other.predict(states)[0], np.full((6, 1), 2.0, np.float32))  # the most that Pendulum takes
+    with pytest.raises(BadValue, match="parameters lack "):
+        other.set_parameters({last: found[last]})
+    with pytest.raises(UnknownName, match=r"unknown parameter 'actor\.bias'"):
+        other.set_parameters(found | {"actor.bias": found[last]})
+    with pytest.raises(ModelFileError, match=last):
+        other.set_parameters(found | {last: np.zeros(7)})
+
+
+def test_a_model_is_loaded_with_other_fields(trained: GEM, tmp_path: Path) -> None:
+    trained.save(tmp_path / "model")
+    for loaded in (GEM.load(tmp_path / "model", learning_rate=1e-5), gemrl.load(tmp_path / "model", learning_rate=1e-5)):
+        assert loaded.recipe == trained.recipe.but(learning_rate=1e-5)
+    with pytest.raises(UnknownName, match="did you mean 'learning_rate'"):
+        GEM.load(tmp_path / "model", learnin_rate=1e-5)
+    with pytest.raises(ModelFileError, match="does not fit its recipe"):
+        GEM.load(tmp_path / "model", net_arch=(7,))
 
 
 def test_a_callback_may_end_the_training() -> None:
@@ -306,7 +345,12 @@ def test_keywords_of_stable_baselines3_are_translated(name: str, hint: str) -> N
 
 def test_bad_words_to_learn() -> None:
     model = pendulum()
-    for words in ({"callback": 5}, {"eval_env": gym.make("Pendulum-v1")}, {"eval_env": "Pendulum-v1", "eval_every": 0}):
+    for words in (
+        {"callback": 5},
+        {"callback": gemrl.Callback},
+        {"eval_env": gym.make("Pendulum-v1")},
+        {"eval_env": "Pendulum-v1", "eval_every": 0},
+    ):
         with pytest.raises(BadValue):
             model.learn(10, **words)
     for seed in (2**32, 1.5, "7"):

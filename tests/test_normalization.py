@@ -9,12 +9,15 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
+import gemrl
 from gemrl.model import Model
 from gemrl.models import MODELS
 from gemrl.normalization import CLIP, Normalizer
+from gemrl.training import Moment
 from tests import probes
 
-NAMES = ["gem", "td3", "sac", "optimality-tightening"]
+DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released"]
+NAMES = ["gem", "td3", "sac", "optimality-tightening", *DISCRETE]
 
 
 def test_blocks_of_any_size_add_up_to_the_whole() -> None:
@@ -51,17 +54,20 @@ class Scaled(gym.ObservationWrapper):
         return 1000 * observation + 5000
 
 
-def trained(name: str, **fields: Any) -> Model:
-    fast: dict[str, Any] = {"net_arch": (32,), "learning_rate": 3e-3, "learning_starts": 300, "batch_size": 64, "tau": 0.1}
+def made(name: str, **fields: Any) -> Model:
+    fast: dict[str, Any] = {"net_arch": (32,), "learning_rate": 3e-3, "learning_starts": 300, "batch_size": 64}
     fast |= {"gamma": 0.5, "buffer_size": 2000, "train_freq": 100, "gradient_steps": 100, "target_update_interval": 1}
-    model = MODELS[name](Scaled(probes.ObservationDependent()), seed=1, normalize_observations=True, **(fast | fields))
-    return model.learn(1500)
+    fast |= {} if name in DISCRETE else {"tau": 0.1}
+    probe = probes.ObservationDependent()
+    env = Scaled(probes.Choices(probe) if name in DISCRETE else probe)
+    return MODELS[name](env, seed=1, normalize_observations=True, **(fast | fields))
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_agent_learns_from_observations_of_any_scale(name: str, tmp_path: Path) -> None:
-    model = trained(name)
-    states, zeros = np.array([[4000.0], [6000.0]], np.float32), np.zeros((2, 1), np.float32)
+    model = made(name).learn(1500)
+    kind = np.int32 if name in DISCRETE else np.float32
+    states, zeros = np.array([[4000.0], [6000.0]], np.float32), np.zeros((2, 1), kind)
     np.testing.assert_allclose(model.agent.values(states, zeros), [-1, 1], atol=0.1)
     normalizer = model.agent.learner.normalizer
     assert normalizer.count == 1500
@@ -70,3 +76,19 @@ def test_every_agent_learns_from_observations_of_any_scale(name: str, tmp_path: 
     loaded = type(model).load(tmp_path / "model")
     np.testing.assert_array_equal(loaded.agent.values(states, zeros), model.agent.values(states, zeros))
     np.testing.assert_array_equal(loaded.agent.act(states), model.agent.act(states))
+
+
+@pytest.mark.parametrize("name", ["gem", "dqn"])
+def test_whoever_looks_into_the_memory_changes_nothing(name: str) -> None:
+    """Rows that wait on the host are shown, but the normaliser sees them no earlier for that."""
+
+    class Look(gemrl.Callback):
+        def on_step(self, model: Model, moment: Moment) -> None:
+            assert len(model.memory) == moment.step
+
+    fields = {"learning_starts": 50, "train_freq": 40, "gradient_steps": 5}
+    alone, watched = made(name, **fields).learn(200), made(name, **fields).learn(200, Look())
+    for one, other in zip(alone.get_parameters().values(), watched.get_parameters().values(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    np.testing.assert_array_equal(alone.memory.lane()["observation"], watched.memory.lane()["observation"])
+    np.testing.assert_array_equal(alone.memory.lane()["action"], watched.memory.lane()["action"])

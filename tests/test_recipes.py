@@ -41,6 +41,7 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
         "tau",
         "learning_starts",
         "targets",
+        "norm_first",
         "action_twice",
         "regress_on_both",
     }
@@ -148,6 +149,9 @@ def test_settings_from_the_command_line() -> None:
     assert chosen_recipe("gem", "Ant-v5", VECTOR, ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
     assert chosen_recipe("gem", "Ant-v5", VECTOR, ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
     assert chosen_recipe("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).settable()["learning_rate"] == 1e-3
+    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["buffer_size=1e5", "depth=2e1", "net_arch=64"]) == GEM.but(
+        buffer_size=100_000, depth=20, net_arch=(64,)
+    )
 
 
 @pytest.mark.parametrize(
@@ -163,7 +167,9 @@ def test_settings_from_the_command_line() -> None:
         ("learning_rate=1e999", "learning_rate must be"),
         ("net_arch=()", "at least one width"),
         ("net_arch=(3, 'x')", "a width in net_arch"),
-        ("net_arch=5", "net_arch must be tuple"),
+        ("net_arch=2.5", "net_arch must be tuple"),
+        ("depth=2.5", "depth must be a whole number"),
+        ("target_entropy_scale=1", "target_entropy_scale is a field of other algorithms"),
         ("net_arch={[400, 300]}", "not a Python literal"),
         (f"batch_size={10**400}", "batch_size must be a whole number"),
         ("layer_norm=1", "layer_norm must be True or False"),

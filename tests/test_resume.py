@@ -587,6 +587,11 @@ def test_wrappers_that_learn_over_episodes_are_part_of_it() -> None:
     assert again is not None
     np.testing.assert_array_equal(again, observation)
     assert after(other, again) == after(task, observation)
+    saved, third = task.snapshot(), made()
+    third.recall(saved)  # who begins a new episode goes on with them as well
+    np.testing.assert_array_equal(third.reset(), task.reset())
+    counts = [one.env.get_wrapper_attr("obs_rms").count for one in (third, task)]
+    assert counts[0] == counts[1] > 50
 
 
 def test_checkpoints_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -618,6 +623,8 @@ def test_a_resumed_run_computes_on_as_many_threads_as_it_began_with(tmp_path: Pa
     settle(["resume", str(tmp_path), "--steps", "10"])
     assert [os.environ[name] for name in (*LIBRARIES, "XLA_FLAGS")] == ["3", "3", "3", "--some_flag"]
     settle(["train", "Pendulum-v1", "--threads", "2"])
+    assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
+    settle([])  # `gemrl` alone
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
 
 

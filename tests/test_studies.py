@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from gemrl import runs
 from gemrl.cli import main
-from gemrl.errors import BadValue, GemrlError, UnknownName
+from gemrl.errors import BadValue, GemrlError, RunFolderError, UnknownName
+from gemrl.files import write_json
 from gemrl.recipes import RECIPES, Recipe, difference
 from gemrl.studies import STUDIES, Entry, Study, read_study, study
 from gemrl.studies.estimates import Estimate, Glance, glance, makespan, spoken, tabled
-from gemrl.studies.folder import PlannedRun, planned
+from gemrl.studies.folder import PlannedRun, check_same, planned
 
 TRAINED = [name for name, one in STUDIES.items() if isinstance(one, Study)]
 
@@ -192,3 +194,33 @@ def test_a_dry_run_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert main(["study", name, "--dry-run", "--out", str(tmp_path / "out")]) == 0
     assert "12 to start" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
+
+
+def test_a_run_from_before_a_field_was_there_counts(tmp_path: Path) -> None:
+    """What its recipe does not name has the value that it always had."""
+    plan = planned(get("quick").scaled(seeds=1, envs=("Pendulum-v1",), algos=("gem",)), tmp_path)[0]
+    recipe = {name: value for name, value in plan.facts["recipe"].items() if name != "norm_first"}
+    described = plan.facts | {
+        "checkpoint_every": None,
+        "threads": 1,
+        "xla_flags": "",
+        "versions": runs.versions(),
+        "device": "auto",
+        "tensorboard": False,
+    }
+    plan.job.folder.mkdir(parents=True)
+    runs.create(plan.job.folder, described | {"recipe": recipe})
+    check_same(plan)
+    write_json(plan.job.folder / "run.json", described | {"recipe": recipe | {"norm_first": True}})
+    with pytest.raises(RunFolderError, match="norm_first is True there and False here"):
+        check_same(plan)
+
+
+def test_a_study_that_is_all_warm_up_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", "quick", "--steps", "1000", "--algo", "gem", "td3", "--out", str(tmp_path), "--dry-run"]) == 0
+    assert "warning: nothing is learnt in 1,000 steps by gem, td3" in capsys.readouterr().out
+    assert main(["study", "quick", "--steps", "1001", "--out", str(tmp_path), "--dry-run"]) == 0
+    assert "warning" not in capsys.readouterr().out
+    (tmp_path / "file").touch()
+    assert main(["study", "quick", "--out", str(tmp_path / "file"), "--dry-run"]) == 2
+    assert "is a file; a study needs a folder" in capsys.readouterr().err

@@ -47,17 +47,10 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimisers at step 0."""
     rng = stream(seed, "networks")
     observation, action = layout.size, layout.action
-    hidden, norm = recipe.net_arch, recipe.layer_norm
-    actor = Actor.init(rng, observation, action, hidden, layer_norm=norm)
-    critics = Critics.init(
-        rng,
-        recipe.n_pairs * recipe.n_critics,
-        observation,
-        action,
-        hidden,
-        layer_norm=norm,
-        action_twice=recipe.action_twice,
-    )
+    hidden, count = recipe.net_arch, recipe.n_pairs * recipe.n_critics
+    norm = {"layer_norm": recipe.layer_norm, "norm_first": recipe.norm_first}
+    actor = Actor.init(rng, observation, action, hidden, **norm)
+    critics = Critics.init(rng, count, observation, action, hidden, action_twice=recipe.action_twice, **norm)
     learner = Learner(
         actor,
         critics,

@@ -14,7 +14,9 @@ import optax
 from gemrl.agents.host import CHUNK, Family, on_host
 from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.device import ONE_AFTER_THE_OTHER
+from gemrl.errors import BadValue
 from gemrl.memory import Memory, Rows, insert
+from gemrl.normalization import Normalizer, normalized, observed
 from gemrl.planning import Array
 from gemrl.qnetworks import QNetworks
 from gemrl.recipes.discrete import DiscreteRecipe
@@ -31,6 +33,7 @@ class Learner(eqx.Module):
     networks: QNetworks
     targets: QNetworks
     optimizer: optax.OptState
+    normalizer: Normalizer | None
     key: Array
 
 
@@ -38,7 +41,10 @@ def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimiser at step 0."""
     rng = stream(seed, "networks")
     networks = QNetworks.init(rng, recipe.n_networks, layout, recipe.net_arch, dueling=recipe.dueling)
-    learner = Learner(networks, networks, adam_start(networks), jax.random.key(seed))
+    if recipe.normalize_observations and (layout.is_image or layout.states):
+        raise BadValue("normalize_observations is for vectors, and these observations are images or numbered states")
+    normalizer = Normalizer.start(layout.size) if recipe.normalize_observations else None
+    learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed))
     return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
 
 
@@ -49,6 +55,7 @@ def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
 
 def group_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> Array:
     """Each group's value of states. [B, *O] -> [K, B]."""
+    observation = normalized(learner.normalizer, observation)
     return recipe.bootstrap(*(grouped(recipe, q(observation)) for q in (learner.networks, learner.targets)))
 
 
@@ -76,7 +83,7 @@ def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, place: Pl
     rows, frames = memory.rows, learner.networks.layout.frames
     observation = memory.observations(place.lane, rows.observation[place.lane, place.position], frames)
     action = rows.action[place.lane, place.position, 0]
-    return Batch(observation, action, _returns(recipe, learner, memory, place))
+    return Batch(normalized(learner.normalizer, observation), action, _returns(recipe, learner, memory, place))
 
 
 def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, place: Place) -> Array:
@@ -91,7 +98,7 @@ def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, place: Pl
     if not recipe.students:
         return jnp.repeat(returns, recipe.n_critics, axis=0)
     following = memory.observations(place.lane, rows.next_observation[place.lane, place.position], frames)
-    own = learner.targets(following)[: -recipe.n_pairs].max(axis=-1)
+    own = learner.targets(normalized(learner.normalizer, following))[: -recipe.n_pairs].max(axis=-1)
     one_step = rows.reward[place.lane, place.position] + rows.discount[place.lane, place.position] * own
     return jnp.concatenate([one_step, returns])
 
@@ -124,8 +131,8 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
 
 
 def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
-    """New rows enter the memory."""
-    return learner, insert(memory, new, count)
+    """New rows enter the memory, and the normaliser sees their observations."""
+    return observed(learner, new, count), insert(memory, new, count)
 
 
 @partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
@@ -152,36 +159,44 @@ def acting_values(recipe: DiscreteRecipe, networks: QNetworks, observation: Arra
 _compiled_values = jax.jit(acting_values, static_argnums=0)
 
 
-def policy_of(learner: Learner) -> QNetworks:
+class Policy(NamedTuple):
+    """What acting needs."""
+
+    networks: QNetworks
+    normalizer: Normalizer | None
+
+
+def policy_of(learner: Learner) -> Policy:
     """The networks on the host, where small ones are fastest; those that look at images stay where they are."""
-    return learner.networks if learner.networks.layout.is_image else on_host(learner.networks)
+    policy = Policy(learner.networks, learner.normalizer)
+    return policy if learner.networks.layout.is_image else on_host(policy)
 
 
-def act(recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray) -> np.ndarray:
+def act(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
     """The best actions. [B, *O] -> [B, 1]."""
+    networks = policy.networks
     if networks.layout.is_image:
         count = len(observation)
         more = (1 << (count - 1).bit_length()) - count  # a program for each power of two, not for each number
         padded = np.concatenate([observation, np.repeat(observation[:1], more, axis=0)])
         values = np.asarray(_compiled_values(recipe, networks, padded))[:count]
     else:
-        values = acting_values(recipe, networks, observation)
+        values = acting_values(recipe, networks, normalized(policy.normalizer, observation))
     return values.argmax(axis=-1).astype(np.int32)[:, None]
 
 
-def explore(
-    recipe: DiscreteRecipe, networks: QNetworks, observation: np.ndarray, step: int, rng: np.random.Generator
-) -> np.ndarray:
+def explore(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
     """The best actions, or random ones with a chance that falls. [B, *O] -> [B, 1]."""
-    random = networks.layout.random_actions(len(observation), rng)
+    random = policy.networks.layout.random_actions(len(observation), rng)
     chosen = rng.random((len(observation), 1)) < recipe.epsilon(step)
-    return random if chosen.all() else np.where(chosen, random, act(recipe, networks, observation))
+    return random if chosen.all() else np.where(chosen, random, act(recipe, policy, observation))
 
 
 @jax.jit
 def mean_value(learner: Learner, observation: Array, action: Array) -> Array:
     """The mean Q(s, a) of all networks. [B, *O], [B, 1] -> [B]."""
-    return jnp.take_along_axis(learner.networks(observation), action[None], axis=-1)[..., 0].mean(axis=0)
+    q = learner.networks(normalized(learner.normalizer, observation))
+    return jnp.take_along_axis(q, action[None], axis=-1)[..., 0].mean(axis=0)
 
 
 FAMILY = Family(
@@ -192,7 +207,7 @@ FAMILY = Family(
     policy_of=policy_of,
     act=act,
     explore=explore,
-    sample=lambda recipe, networks, observation, _: act(recipe, networks, observation),
+    sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),
     values=mean_value,
     groups=lambda recipe: recipe.n_pairs,
 )

@@ -11,7 +11,7 @@ import numpy as np
 
 from gemrl.environments import Transition
 from gemrl.errors import Diverged
-from gemrl.memory import Memory, Rows, cut
+from gemrl.memory import Memory, Rows, cut, insert
 from gemrl.normalization import normalized
 from gemrl.planning import Array
 from gemrl.recipes import NetworkRecipe
@@ -76,8 +76,11 @@ class OffPolicyAgent:
     @property
     def memory(self) -> Memory:
         """The episodic memory, every observed row included. Look into it at once: the next round overwrites it."""
-        if self._staging.count.any():
-            self._flush()
+        if not self._staging.count.any():
+            return self._rows()
+        if getattr(self.learner, "normalizer", None) is not None:  # which must not see rows earlier because somebody looks
+            return _inserted(self._rows(), self._staging.rows, self._staging.count)
+        self._flush()
         return self._rows()
 
     def _rows(self) -> Memory:
@@ -108,10 +111,10 @@ class OffPolicyAgent:
 
     def abandon(self) -> None:
         """Ends the running trajectories in memory: their environments are about to be reset, and steps may be counted anew."""
-        memory = self.memory
+        if self._staging.count.any():
+            self._flush()
         for lane in range(self.lanes):
-            memory = _cut(memory, lane)
-        self._ring = memory
+            self._ring = _cut(self._rows(), lane)
         self._staging.cut()
         self._updated = None
 
@@ -170,9 +173,8 @@ class OffPolicyAgent:
 
     def _flush(self) -> None:
         self.learner, self._ring = self._family.remember(self.learner, self._rows(), *self._staging.take())
-        self._policy = self._family.policy_of(
-            self.learner
-        )  # the normaliser has seen more: who goes on from a snapshot would act on that too
+        # The normaliser has seen more: who goes on from a snapshot would act on that too.
+        self._policy = self._family.policy_of(self.learner)
 
 
 def on_host(tree: Any) -> Any:
@@ -181,5 +183,6 @@ def on_host(tree: Any) -> Any:
 
 
 _cut = jax.jit(cut, donate_argnums=0)
+_inserted = jax.jit(insert)
 mean_value = jax.jit(lambda learner, s, a: learner.critics(normalized(learner.normalizer, s), a).mean(axis=0))
 """The mean Q(s, a) of a learner's critics. [B, D], [B, A] -> [B]."""

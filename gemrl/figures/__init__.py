@@ -61,9 +61,12 @@ def encoded(figure: Any, kind: str = "png") -> bytes:
     return target.getvalue()
 
 
-def evaluated(what: str, chance: float) -> str:
-    """Evaluations, or their episodes, in words: most act by the policy alone, Atari's now and then by chance."""
-    return f"{what} with a share of {chance:g} of random actions" if chance else f"deterministic {what}"
+def evaluated(what: str, chance: float, *, always: bool = True) -> str:
+    """Evaluations, or their episodes, in words: most act by the policy alone, Atari's (not `always`) now and then by chance."""
+    if not chance:
+        return f"deterministic {what}"
+    lucky = f"with a share of {chance:g} of random actions"
+    return f"{what} {lucky}" if always else f"deterministic {what} (Atari's {lucky})"
 
 
 def _shade_warm_up(axes: Any, run: dict[str, Any]) -> None:

@@ -149,7 +149,7 @@ def captioned(figure: Figure, collection: Collection, methods: Sequence[str], en
     band = {1.0: ", band: one standard deviation of runs", 0.5: ", band: half a standard deviation of runs"}[figure.band]
     smooth = f"moving average over {window} evaluations" if window > 1 else "not smoothed"
     lucky = {run.recipe.get("evaluation_eps", 0.0) for method in methods for env in envs for run in collection.shown(method, env)}
-    evaluations = evaluated("evaluations", max(lucky))
+    evaluations = evaluated("evaluations", max(lucky), always=0.0 not in lucky)
     mean, band = (f"Mean over {runs} runs of", band) if max(seeds) > 1 else ("One run each:", "")
     words = f"{figure.title}. {mean} {evaluations}{band}, {smooth}."
     if ERROR in figure.rows:

@@ -56,6 +56,7 @@ GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
                 tau=0.633,
                 learning_starts=25_000,
                 planner=TwinReleased(5),
+                norm_first=True,
                 action_twice=True,
                 regress_on_both=True,
             ),

@@ -46,6 +46,7 @@ class Recipe(Settings):
     exploration_noise: float = number(0.1, "standard deviation of the noise on actions taken, actions in [-1, 1]", 0)
     net_arch: tuple[int, ...] = choice((400, 300), "hidden layer widths of actor and critics", tuple)
     layer_norm: bool = choice(True, "LayerNorm after each hidden layer", bool)
+    norm_first: bool = choice(False, "a hidden layer's ReLU comes behind its LayerNorm, not before it", bool)
     action_twice: bool = choice(False, "critics take the action again behind their first layer", bool)
     n_pairs: int = number(2, "groups of critics, each with an estimate of its own; Twin needs two")
     n_critics: int = number(2, "critics of a group, whose smallest value is its estimate")

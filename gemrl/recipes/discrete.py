@@ -51,6 +51,7 @@ class DiscreteRecipe(Settings):
     bootstrap: Greatest | OnlineChoice | FirstChoice = choice(Greatest(), "how a group values a next state", *BOOTSTRAPS)
     loss: Huber = choice(Huber(0.25), "what a network's error costs", Huber)
     acting: MeanOfMinima | FirstNetwork = choice(MeanOfMinima(), "which networks act", *ACTING)
+    normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance; vectors only", bool)
     students: bool = choice(False, "planned returns are learnt by a network per group that acts; the others learn one step", bool)
 
     def __post_init__(self) -> None:
@@ -60,6 +61,8 @@ class DiscreteRecipe(Settings):
             raise BadValue("subset is for continuous actions: a group of networks here counts as a whole")
         if self.students and isinstance(self.targets, Fresh):
             raise BadValue("students learn planned returns, so they need Planned targets")
+        if isinstance(self.bootstrap, OnlineChoice) and isinstance(self.targets, Planned):
+            raise BadValue("OnlineChoice needs Fresh targets: planned returns are valued by networks that rest between copies")
 
     @property
     def planner(self) -> Planner:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gemrl.report.collecting import Collection
-from gemrl.report.summary import score_rows
+from gemrl.report.summary import Record, score_rows
 
 
 def score_table(collection: Collection) -> str:
@@ -14,7 +14,7 @@ def score_table(collection: Collection) -> str:
     for env in collection.envs:
         best = max(row["mean"] for (where, _), row in rows.items() if where == env)
         found = [rows.get((env, method)) for method in methods]
-        cells = ["" if row is None else _cell(row["mean"], row["std"], best=row["mean"] == best) for row in found]
+        cells = ["" if row is None else _cell(row, best=row["mean"] == best) for row in found]
         lines.append(_line(f"{env} ({_runs(collection, env)})", *cells))
     return "\n".join([*lines, "", "Mean ± standard deviation over runs of the returns in the last tenth of training."])
 
@@ -23,9 +23,10 @@ def _line(*cells: str) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _cell(mean: float, std: float, *, best: bool) -> str:
+def _cell(row: Record, *, best: bool) -> str:
+    mean, std = row["mean"], row["std"]
     places = digits(max(abs(mean), std))
-    text = f"{mean:,.{places}f} ± {std:,.{places}f}"
+    text = f"{mean:,.{places}f} ± {std:,.{places}f}" if row["runs"] > 1 else f"{mean:,.{places}f} (1 run)"
     return f"**{text}**" if best else text
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from gemrl.errors import BadValue
+from gemrl.errors import BadValue, RunFolderError
 from gemrl.studies import STUDIES, Checks, Study, study
 from gemrl.threads import thread_count
 
@@ -138,6 +138,8 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
     given = {"--checkpoint-every": options.checkpoint_every, "--env-timeout": options.env_timeout}
     extra = [word for name, value in given.items() if value is not None for word in (name, str(value))]
     out = out.absolute() if options.executor == "ray" else out
+    if out.exists() and not out.is_dir():
+        raise RunFolderError(f"{out} is a file; a study needs a folder")
     plans = planned(chosen, out, extra)
     executor = _executor(options)
     try:
@@ -173,6 +175,9 @@ def _say_what_is_to_do(chosen: Study, plans: list[PlannedRun], workers: int, out
     print(f"{chosen.name}: {chosen.title}")
     sizes = f"{len(chosen.algos)} recipes x {len(chosen.envs)} environments x {len(chosen.seeds)} seeds, {chosen.steps:,} steps"
     print(f"{sizes}; in {out}: {len(done)} done, {begun} begun, {len(rest) - begun} to start")
+    idle = sorted({plan.run.entry.label for plan in rest if chosen.steps <= plan.facts["recipe"]["learning_starts"]})
+    if idle:
+        print(f"warning: nothing is learnt in {chosen.steps:,} steps by {', '.join(idle)}: set a smaller learning_starts")
     if rest:
         estimate = Estimate(plans)
         seconds = makespan([estimate.left(plan, glance(plan.job.folder)) for plan in rest], workers)

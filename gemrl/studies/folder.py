@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterable
+from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -21,7 +22,7 @@ from gemrl.environments import make
 from gemrl.errors import GemrlError, ModelFileError, RunFolderError, UnknownName
 from gemrl.executors.local import Job
 from gemrl.files import read_json, write_json
-from gemrl.recipes import recipe, suited
+from gemrl.recipes import AnyRecipe, recipe, suited
 from gemrl.spaces import Layout, Spaces
 from gemrl.studies import Study, Trial
 from gemrl.tables import short
@@ -82,7 +83,7 @@ def _plan(study: Study, run: Trial, layout: Layout, out: Path, extra: tuple[str,
         "eval_episodes": study.eval_episodes,
         "n_envs": 1,
         "env_args": _arguments(study, run.env),
-        "recipe": json.loads(json.dumps(chosen.as_dict())),
+        "recipe": _as_json(chosen),
     }
     numbers = ("steps", "seed", "eval_every", "eval_episodes")
     words = [word for name in numbers for word in (f"--{name.replace('_', '-')}", str(facts[name]))]
@@ -91,6 +92,12 @@ def _plan(study: Study, run: Trial, layout: Layout, out: Path, extra: tuple[str,
     words = ["train", run.env, "--algo", algo, "--run", str(folder), "--threads", "1", *words, *extra]
     log = out / "logs" / ("-".join(run.place.parts) + ".txt")
     return PlannedRun(run, Job(folder, (*words, *(["--set", *settings] if settings else [])), log), facts)
+
+
+def _as_json(chosen: AnyRecipe) -> dict[str, Any]:
+    """The fields of a recipe as run.json holds them."""
+    fields: dict[str, Any] = json.loads(json.dumps(chosen.as_dict()))
+    return fields
 
 
 def _arguments(study: Study, env: str) -> dict[str, Any]:
@@ -104,6 +111,8 @@ def check_same(plan: PlannedRun) -> None:
     if not (folder / "run.json").exists():
         return
     there = {"env_args": {}} | runs.describe(folder)  # runs of old have none
+    with suppress(GemrlError):  # nor fields that are newer than they are
+        there["recipe"] = _as_json(runs.recipe_of(there))
     differences = [f"{name} is {short(old)} there and {short(new)} here" for name, old, new in _differences(there, plan.facts)]
     if differences:
         raise RunFolderError(f"{folder} holds another run: {'; '.join(differences)}. Choose another --out, or remove it")

@@ -19,9 +19,10 @@ function el(kind, attributes = {}, ...children) {
 }
 
 const whole = (x) => (x === null || x === undefined ? "–" : Math.round(x).toLocaleString("en"));
-const number = (x) => {
+// A deviation is told no finer than the larger of it and its mean.
+const number = (x, beside = x) => {
   if (x === null || x === undefined) return "–";
-  const size = Math.abs(x);
+  const size = Math.max(Math.abs(x), Math.abs(beside));
   return x.toLocaleString("en", { maximumFractionDigits: size >= 100 ? 0 : size >= 10 ? 1 : 2 });
 };
 const exact = (value) => {

@@ -23,9 +23,11 @@ function ourTraces(curves) {
   });
 }
 
-// Ranges that show our runs in full, and what of theirs lies within; others often go on for far longer.
-function ranges(traces, last) {
+// Ranges that show our runs in full, and what of theirs lies within; others often go on for far longer. Where nothing of theirs
+// lies within, all is shown.
+function ranges(traces, theirs, last) {
   const end = 1.04 * last;
+  if (!theirs.some((trace) => trace.x.some((step) => step <= end))) return { xaxis: { rangemode: "tozero" } };
   const heights = traces.flatMap((trace) => trace.y.filter((_, place) => trace.x[place] <= end));
   const [low, high] = [Math.min(...heights), Math.max(...heights)];
   const room = 0.06 * (high - low || 1);
@@ -43,7 +45,7 @@ function curveCard(env, quantity) {
     const theirs = returns ? env.others.map(theirTrace) : [];
     const traces = [...ourTraces(env[quantity]), ...theirs];
     const last = Math.max(...Object.values(env[quantity]).map((curve) => curve.steps.at(-1)));
-    const shown = theirs.length ? ranges(traces, last) : { xaxis: { rangemode: "tozero" } };
+    const shown = ranges(traces, theirs, last);
     return { traces, layout: layout(env.steps, title, { ...shown, shapes: returns ? [] : [zero] }) };
   };
   return card(env.id, `${runs} a method`, plot(`${title} on ${env.id}`, make));

@@ -11,8 +11,11 @@ function scores() {
     const top = Math.max(...rows.map((row) => row[key] ?? -Infinity));
     return (row) => rows.length > 1 && row[key] === top;
   };
-  const cell = (score) =>
-    score ? [`${number(score.mean)} ± ${number(score.std)}`, el("small", {}, span(score.low, score.high))] : "–";
+  const cell = (score) => {
+    if (!score) return "–";
+    if (score.runs === 1) return [number(score.mean), el("small", {}, "1 run")];
+    return [`${number(score.mean)} ± ${number(score.std, score.mean)}`, el("small", {}, span(score.low, score.high))];
+  };
   const columns = data.envs.map(({ id }) => ({ ...numbers(id, id, (row) => cell(row.own[id])), best: best(id) }));
   const middle = (row) => (row.over ? [number(row.overall), el("small", {}, span(row.over.low, row.over.high))] : "–");
   if (data.envs.length > 1 && data.overall.rows)
