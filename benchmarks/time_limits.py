@@ -16,6 +16,8 @@ CASES = {
     "gem, depth 1000": ("gem", "depth=1000"),
     "gem-released, depth 5": ("gem-released", "depth=5"),
     "gem-released, depth 1000": ("gem-released", "depth=1000"),
+    "gem-released, norm behind, depth 5": ("gem-released", "norm_first=False", "depth=5"),
+    "gem-released, norm behind, depth 1000": ("gem-released", "norm_first=False", "depth=1000"),
 }
 
 
@@ -45,9 +47,9 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     options = parser.parse_args()
     jobs = [
-        gemrl_job(folder(case, seed), ENV, algo, seed, STEPS, "learning_starts=1000", setting)
+        gemrl_job(folder(case, seed), ENV, algo, seed, STEPS, "learning_starts=1000", *settings)
         for seed in range(options.seeds)
-        for case, (algo, setting) in CASES.items()
+        for case, (algo, *settings) in CASES.items()
     ]
     run_all(jobs, options.workers)
     print(table(options.seeds))

@@ -81,7 +81,14 @@ def paint_estimates(axes: Any, view: View) -> None:
     for pair, name in enumerate(_names(view)):
         colour = COLOURS[pair % len(COLOURS)]
         axes.plot(steps, trajectory.q_next[pair, : view.rows], color=colour, linewidth=0.9, alpha=0.7, linestyle=":")
-        axes.plot(steps, trajectory.planned[pair, : view.rows], color=colour, linewidth=1.2, label=f"planned return R{name}")
+        axes.plot(
+            steps,
+            trajectory.planned[pair, : view.rows],
+            color=colour,
+            linewidth=1.2,
+            linestyle="--" if pair else "-",
+            label=f"planned return R{name}",
+        )
     axes.plot([], [], color=BLACK, linewidth=0.9, linestyle=":", label="estimates of the next state")
     leaving = (steps + trajectory.length[:, : view.rows] - 1)[trajectory.by_choice[:, : view.rows]]
     if leaving.size:

@@ -5,7 +5,7 @@ function layout(x, y, extra = {}) {
     paper_bgcolor: "rgba(0,0,0,0)",
     plot_bgcolor: "rgba(0,0,0,0)",
     font: { family: css("--sans"), color: css("--soft"), size: 12 },
-    margin: { l: 54, r: 12, t: 8, b: 42 },
+    margin: { l: 54, r: 12, t: touch ? 8 : 26, b: 42 },
     showlegend: false,
     hovermode: "closest",
     dragmode: touch ? false : "zoom",
