@@ -119,7 +119,9 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
     train.add_argument("--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000; Atari: 50,000)")
     train.add_argument("--eval-episodes", type=count, metavar="K", help="episodes of an evaluation (default: 10; Atari: 5)")
     train.add_argument("--sticky", type=share, metavar="P", help="Atari: chance that an action repeats the last (default: 0)")
-    train.add_argument("--n-envs", type=count, default=1, metavar="N", help="environments stepped together (default: 1)")
+    train.add_argument(
+        "--n-envs", type=count, default=1, metavar="N", help="environments, stepped one after the other (default: 1)"
+    )
     train.add_argument(
         "--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: about one a minute)"
     )
@@ -127,7 +129,7 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
     _add_env_timeout(train, ENV_TIMEOUT)
     train.add_argument("--tensorboard", action="store_true", help="write TensorBoard logs into the run's folder too")
     train.add_argument(
-        "--track", nargs="?", const=TRACKERS[0], choices=TRACKERS, help="tell trackio (default) or Weights & Biases too"
+        "--track", nargs="?", const=TRACKERS[0], choices=TRACKERS, help="log to trackio (default) or Weights & Biases too"
     )
     _add_device(train)
     train.set_defaults(command=_train)
@@ -196,7 +198,7 @@ def _add_algos(commands: Subcommands[_Parser]) -> None:
         description="List the algorithms, each as what it differs in from the one it is best compared with.",
         allow_abbrev=False,
     )
-    algos.add_argument("--fields", action="store_true", help="list the fields of a recipe instead")
+    algos.add_argument("--fields", action="store_true", help="list the fields of the recipes instead, with their values")
     algos.set_defaults(command=_algos)
 
 

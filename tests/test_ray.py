@@ -96,7 +96,7 @@ def test_an_interrupt_and_the_loss_of_a_node(cluster: Any, tmp_path: Path, monke
         first.ends_with(130)
     finally:
         first.process.kill()
-    assert "the same words go on" in first.said
+    assert "the same command continues" in first.said
     assert any(step % 300 for step in first.steps()), "no run wrote a checkpoint of the step at which it was asked to stop"
     second = Sitting(tmp_path, cluster.address)
     try:

@@ -270,7 +270,7 @@ def test_kills_at_random_moments(own: Path, undisturbed: Path, tmp_path: Path) -
         study.process.send_signal(signal.SIGINT if sitting == "interrupted" else signal.SIGKILL)
         assert study.process.wait(240) == (130 if sitting == "interrupted" else -signal.SIGKILL), study.said
         if sitting == "interrupted":
-            assert "the same words go on" in study.said
+            assert "the same command continues" in study.said
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
     assert study.process.wait(600) == 0, study.said
     assert KILLED in study.said

@@ -24,7 +24,7 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
     parser = commands.add_parser(
         "study",
         help="run a study of the paper, or your own: recipes x environments x seeds",
-        description="Run what is not done yet of a study. It can be stopped at any time: the same words go on with it.",
+        description="Run what is left of a study. It can be stopped at any time: the same command continues it.",
         epilog="Without a name, all studies are listed. docs/studies.md has more.",
         allow_abbrev=False,
     )
@@ -210,12 +210,14 @@ def _closing_words(conductor: Conductor, name: str, out: Path, say: Callable[[st
 
     done, failed, stopped = (len(conductor.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))
     if stopped:
-        say(f"interrupted: {done} of {len(conductor.all)} runs are done, the others keep their checkpoints; the same words go on")
+        say(
+            f"interrupted: {done} of {len(conductor.all)} runs are done, the others keep their checkpoints; the same command continues"
+        )
         return INTERRUPTED
     for tracked in conductor.in_state(State.FAILED):
         say(f"failed: {tracked.plan.run}: {tracked.reason} ({tracked.plan.job.log})")
     if failed:
-        say(f"{done} of {len(conductor.all)} runs are done, {failed} failed; the same words try these again")
+        say(f"{done} of {len(conductor.all)} runs are done, {failed} failed; the same command tries these again")
         return FAILED
     say(f"all {done} runs are done: {out}")
     say(f"next: gemrl report {out}")
