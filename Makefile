@@ -28,7 +28,8 @@ torture: .venv/test.done ## Kill runs 200 times, damage files 10,000 times, fill
 	$(BIN)/python -m tests.torture
 
 .venv/bin/python:
-	$(PYTHON) -m venv .venv
+	@$(PYTHON) -c 'import sys; sys.exit("gemrl needs Python 3.11: make PYTHON=python3.11 ..." if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv .venv || { rm -rf .venv; exit 1; }
 
 .venv/train.done: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing gemrl into .venv (once; a minute or two)"
@@ -52,7 +53,8 @@ debian:
 	@if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
 	  missing=""; ldconfig -p | grep -q libEGL.so.1 || missing="libegl1"; command -v chromium >/dev/null || missing="$$missing chromium"; \
 	  if [ -n "$$missing" ]; then \
-	    echo "installing $$missing"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null; fi; fi
+	    echo "installing $$missing"; apt-get update -qq && apt-get install -y -qq --no-install-recommends $$missing >/dev/null || \
+	    echo "not installed: $$missing; tests that need it are skipped"; fi; fi
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

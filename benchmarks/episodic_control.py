@@ -174,7 +174,7 @@ def cartpole(seed: int) -> Path:
 def main() -> None:
     """Runs what is not finished, draws, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="of the grids")
+    parser.add_argument("--seeds", type=int, default=10, help="of the grids, if results/mfec/grids.csv is not there yet")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     run_all([gemrl_job(cartpole(seed), "CartPole-v1", "mfec", seed, 20_000) for seed in range(3)], options.workers)

@@ -21,6 +21,21 @@ def folder(name: str, seed: int) -> Path:
     return RESULTS / "ladder" / name / str(seed)
 
 
+def finals(name: str, seeds: int, column: str) -> list[float]:
+    """What the last evaluations of a rung's finished runs say, each seed."""
+    return [read_evaluations(folder(name, seed))[column][-1] for seed in range(seeds) if finished(folder(name, seed))]
+
+
+def table(seeds: int) -> str:
+    """The finished runs as Markdown."""
+    lines = ["| rung | return (each seed) | estimation error (each seed) |", "|---|---|---|"]
+    for name in NAMES:
+        returns = ", ".join(f"{value:,.0f}" for value in finals(name, seeds, "return_mean"))
+        errors = ", ".join(f"{value:+,.0f}" for value in finals(name, seeds, "estimation_error"))
+        lines.append(f"| {name} | {returns} | {errors} |")
+    return "\n".join(lines)
+
+
 def draw(target: Path, seeds: int) -> None:
     """A bar per rung, a point per seed."""
     import matplotlib
@@ -32,12 +47,10 @@ def draw(target: Path, seeds: int) -> None:
     labels = {"td3": "td3", **{name: f"{name}: {summary}" for name, (summary, _) in GROUPS["ladder"].items()}}
     labels = {name: textwrap.fill(label, 40) for name, label in labels.items()}
     for row, name in enumerate(NAMES):
-        finals = [
-            read_evaluations(folder(name, seed))["return_mean"][-1] for seed in range(seeds) if finished(folder(name, seed))
-        ]
-        if finals:
-            axes.barh(row, np.mean(finals), color="#777777" if name == "td3" else "#0072B2", alpha=0.5)
-            axes.plot(finals, [row] * len(finals), "o", color="black", markersize=4)
+        returns = finals(name, seeds, "return_mean")
+        if returns:
+            axes.barh(row, np.mean(returns), color="#777777" if name == "td3" else "#0072B2", alpha=0.5)
+            axes.plot(returns, [row] * len(returns), "o", color="black", markersize=4)
     axes.set_yticks(range(len(NAMES)), [labels[name] for name in NAMES], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"return after {STEPS:,} steps of {ENV}\nbar: mean, points: {seeds} seeds", fontsize=9)
@@ -47,7 +60,7 @@ def draw(target: Path, seeds: int) -> None:
 
 
 def main() -> None:
-    """Runs what is not finished, then draws."""
+    """Runs what is not finished, then draws and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)
@@ -58,6 +71,7 @@ def main() -> None:
         options.workers,
     )
     draw(Path("docs/images/ladder.png"), options.seeds)
+    print(table(options.seeds))
 
 
 if __name__ == "__main__":

@@ -19,10 +19,13 @@ ONE_THREAD = {"JAX_PLATFORMS": "cpu", **dict.fromkeys(LIBRARIES, "1")}
 
 
 def run_all(jobs: Iterable[tuple[Path, list[str]]], workers: int) -> None:
-    """Runs the commands whose folder holds no finished run, `workers` at a time."""
+    """Runs the commands whose folder holds no finished run, `workers` at a time; ends the process if one fails."""
     waiting = [(folder, words) for folder, words in jobs if not finished(folder)]
     with ThreadPoolExecutor(workers) as pool:
         list(pool.map(lambda job: _run(*job), waiting))
+    failed = [folder for folder, _ in waiting if not finished(folder)]
+    if failed:
+        sys.exit(f"{len(failed)} of {len(waiting)} runs failed; {failed[0] / 'log'} says why")
 
 
 def finished(folder: Path) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+import gymnasium as gym
 import numpy as np
 
 from gemrl.environments import Named, checked_reset, checked_step
@@ -95,6 +96,10 @@ def _drawn(env: Any) -> np.ndarray:
     """The environment as a picture [H, W, 3], of even sides, since films have no other."""
     try:
         frame = np.asarray(env.render())
+    except gym.error.DependencyNotInstalled as error:
+        raise MissingExtra(
+            f"cannot draw it: {error}; `pip install 'gemrl[video]'` brings what CartPole and the like need"
+        ) from None
     except Exception as error:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
     height, width = frame.shape[:2]

@@ -20,7 +20,16 @@ os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # test
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """With CI=true a skipped test is a failed one."""
-    report = yield
+    return _not_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Generator[None, Any, Any]:
+    """And so is a file of tests that is skipped as a whole."""
+    return _not_skipped((yield))
+
+
+def _not_skipped(report: Any) -> Any:
     if report.skipped and os.environ.get("CI") == "true" and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"

@@ -47,9 +47,6 @@ step_once = jax.jit(gradient_step, static_argnums=0)
 batch_once = jax.jit(batch_of, static_argnums=0)
 
 
-DETERMINISTIC = [name for name, recipe in RECIPES.items() if isinstance(recipe, Recipe)]
-
-
 def small(name: str = "gem", **fields: Any) -> Recipe:
     recipe = RECIPES[name]
     assert isinstance(recipe, Recipe)

@@ -13,7 +13,7 @@ import pytest
 from gemrl import GEM
 from gemrl.cli import main
 from gemrl.environments import Named
-from gemrl.errors import BadValue, CannotMake, EnvironmentFault
+from gemrl.errors import BadValue, CannotMake, EnvironmentFault, MissingExtra
 from gemrl.video import check_film, film
 from tests.test_cli import train
 
@@ -104,3 +104,16 @@ def test_pictures_of_odd_sides_and_faults_in_the_middle(ending: str, tmp_path: P
         film(model, Named("Drawn-v0", {"breaks_at": 3}), 0, path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
+
+
+def test_what_drawing_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As CartPole does without pygame."""
+    pytest.importorskip("imageio_ffmpeg")
+
+    def render(_: Drawn) -> np.ndarray:
+        raise gym.error.DependencyNotInstalled("pygame is not installed")
+
+    monkeypatch.setattr(Drawn, "render", render)
+    gym.register("Undrawn-v0", "tests.test_video:Drawn", max_episode_steps=9)
+    with pytest.raises(MissingExtra, match=r"cannot draw it: pygame is not installed; `pip install 'gemrl\[video\]'`"):
+        film(GEM("Undrawn-v0", seed=0), Named("Undrawn-v0"), 0, tmp_path / "film.mp4")
