@@ -97,9 +97,7 @@ def _drawn(env: Any) -> np.ndarray:
     try:
         frame = np.asarray(env.render())
     except gym.error.DependencyNotInstalled as error:
-        raise MissingExtra(
-            f"cannot draw it: {error}; `pip install 'gemrl[video]'` brings what CartPole and the like need"
-        ) from None
+        raise MissingExtra(f"cannot draw it: {error}; pip install 'gemrl[video]' brings what CartPole needs") from None
     except Exception as error:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
     height, width = frame.shape[:2]

@@ -115,5 +115,5 @@ def test_what_drawing_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(Drawn, "render", render)
     gym.register("Undrawn-v0", "tests.test_video:Drawn", max_episode_steps=9)
-    with pytest.raises(MissingExtra, match=r"cannot draw it: pygame is not installed; `pip install 'gemrl\[video\]'`"):
+    with pytest.raises(MissingExtra, match=r"cannot draw it: pygame is not installed; pip install 'gemrl\[video\]'"):
         film(GEM("Undrawn-v0", seed=0), Named("Undrawn-v0"), 0, tmp_path / "film.mp4")

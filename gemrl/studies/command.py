@@ -210,9 +210,8 @@ def _closing_words(conductor: Conductor, name: str, out: Path, say: Callable[[st
 
     done, failed, stopped = (len(conductor.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))
     if stopped:
-        say(
-            f"interrupted: {done} of {len(conductor.all)} runs are done, the others keep their checkpoints; the same command continues"
-        )
+        rest = "the others keep their checkpoints; the same command continues"
+        say(f"interrupted: {done} of {len(conductor.all)} runs are done, {rest}")
         return INTERRUPTED
     for tracked in conductor.in_state(State.FAILED):
         say(f"failed: {tracked.plan.run}: {tracked.reason} ({tracked.plan.job.log})")
