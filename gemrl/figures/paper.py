@@ -159,7 +159,7 @@ def captioned(figure: Figure, collection: Collection, methods: Sequence[str], en
 
 
 def _panels(plt: Any, figure: Figure, collection: Collection, envs: list[str], window: int, caption: str) -> Any:
-    across = min(3, len(envs))
+    across = 2 if len(envs) == 4 else min(3, len(envs))
     tall = len(figure.rows) * -(-len(envs) // across)
     wide = 3.4 * max(across, 1.6)
     names = [textwrap.fill(method, int((wide - 0.7) / LETTER)) for method in figure.methods]
