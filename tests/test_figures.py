@@ -131,6 +131,14 @@ def test_styles_differ() -> None:
     assert found["gem"].colour == "#0072B2"
 
 
+def test_a_method_looks_the_same_in_every_figure() -> None:
+    figures = [styles(FIGURES[name].methods) for name in ("mujoco", "ablation", "nstep")]
+    for look in figures:
+        assert {name: look[name] for name in look if name in figures[0]}.items() <= figures[0].items()
+        assert len(set(look.values())) == len(look)
+    assert styles(["dqn", "gem-discrete"])["gem-discrete"] == figures[0]["gem"]
+
+
 def test_a_curve_is_mean_and_deviation_of_runs(study: Collection) -> None:
     from matplotlib.figure import Figure
 

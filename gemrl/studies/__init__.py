@@ -141,7 +141,7 @@ ATARI: dict[str, Any] = {"seeds": (0, 1, 2), "steps": 2_500_000, "eval_every": 5
 _ALL = (
     Study(
         "mujoco",
-        "GEM beside its baselines on six MuJoCo tasks (the paper's main figure)",
+        "GEM beside its baselines on MuJoCo tasks (the paper's main figure)",
         ("gem", "td3", "sac", "ddpg", "td3-sil"),
         MUJOCO,
         settings=(WARM_UP,),
@@ -160,17 +160,17 @@ _ALL = (
         MUJOCO,
         settings=(WARM_UP,),
     ),
-    Study("atari", "GEM beside DQN and its relatives on six games (the paper's Atari figure)", DISCRETE, PLAIN, **ATARI),
+    Study("atari", "GEM beside DQN and its relatives on Atari games (the paper's Atari figure)", DISCRETE, PLAIN, **ATARI),
     Study(
         "atari-rollout",
-        "how far GEM's rollouts look, on six games (the paper's appendix)",
+        "how far GEM's rollouts look, on Atari games (the paper's appendix)",
         tuple(f"gem-discrete depth={depth}" for depth in (1, 5, 20, 100, 1000)),
         PLAIN,
         **ATARI,
     ),
     Study(
         "atari-sticky",
-        "three games with sticky actions (the paper's appendix)",
+        "Atari games with sticky actions (the paper's appendix)",
         DISCRETE,
         STICKY,
         env_args=("repeat_action_probability=0.25",),
