@@ -124,6 +124,13 @@ def check_resumable(folder: Path, description: dict[str, Any], *, other_versions
         raise RunFolderError(f"{folder} was made with {', '.join(changed)}; {instead}")
 
 
+def other_source(description: Mapping[str, Any]) -> str:
+    """The digest of the code that a run was begun with, if it is not this code's: then bits may differ."""
+    told = description.get("versions")
+    source = told.get("source") if isinstance(told, dict) else None  # runs of old do not say
+    return str(source) if source not in (None, source_digest()) else ""
+
+
 def recipe_of(description: Mapping[str, Any]) -> AnyRecipe:
     """The recipe that the description of a run holds."""
     fields = description.get("recipe")

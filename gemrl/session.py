@@ -82,6 +82,8 @@ def resume_run(options: argparse.Namespace) -> int:
         if runs.finished(folder, description["steps"]):
             print(f"{folder} is finished: {description['steps']:,} steps; --steps N goes beyond")
             return DONE
+        if source := runs.other_source(description):
+            print(f"warning: gemrl's code has changed since this run began (source {source}), so bits may differ", flush=True)
         return _Session(folder, description | ({"env_timeout": options.env_timeout} if options.env_timeout else {})).go()
 
 

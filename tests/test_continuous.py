@@ -59,7 +59,8 @@ def random_rows(count: int, seed: int = 0, lanes: int = 1) -> Rows:
     shapes = empty_rows(lanes, count, LAYOUT)
     rows = Rows(*(rng.normal(size=column.shape).astype(np.float32) for column in shapes.columns().values()))
     last = rng.random((lanes, count)) < 0.1
-    return rows._replace(discount=np.full((lanes, count), 0.99, np.float32), last=last)
+    died = last & (rng.random((lanes, count)) < 0.5)  # the others were cut by a time limit
+    return rows._replace(discount=np.where(died, 0.0, 0.99).astype(np.float32), last=last)
 
 
 def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: int = 2) -> Memory:

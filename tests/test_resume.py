@@ -628,12 +628,17 @@ def test_a_resumed_run_computes_on_as_many_threads_as_it_began_with(tmp_path: Pa
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
 
 
-def test_other_versions_go_on_if_they_are_told_to(half: Path, tmp_path: Path) -> None:
+def test_other_versions_go_on_if_they_are_told_to(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(half, tmp_path / "run")
-    description = json.loads((half / "run.json").read_text()) | {"steps": 420, "versions": {"jax": "0.1"}}
+    description = json.loads((half / "run.json").read_text()) | {
+        "steps": 420,
+        "versions": {"jax": "0.1", "source": "0123456789ab"},
+    }
     (tmp_path / "run" / "run.json").write_text(json.dumps(description))
     assert main(["resume", str(tmp_path / "run")]) == 2
+    assert "code has changed" not in capsys.readouterr().out
     assert main(["resume", str(tmp_path / "run"), "--other-versions"]) == 0
+    assert "code has changed since this run began (source 0123456789ab)" in capsys.readouterr().out
     assert read_evaluations(tmp_path / "run")["step"][-1] == 420
 
 

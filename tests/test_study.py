@@ -154,10 +154,21 @@ def test_a_second_study_in_the_folder_is_refused(own: Path, tmp_path: Path, caps
     assert "another process is at work" in capsys.readouterr().err
 
 
+def test_runs_of_other_code_are_told(own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = mine(undisturbed, tmp_path / "out")
+    file = next(out.glob("gem/*/0/run.json"))
+    content = json.loads(file.read_text())
+    file.write_text(json.dumps(content | {"versions": content["versions"] | {"source": "0123456789ab"}}))
+    assert main(["study", str(own), "--out", str(out), "--dry-run"]) == 0
+    assert "code has changed since 1 of these runs began" in capsys.readouterr().out
+
+
 def test_more_seeds_later_are_added(own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = mine(undisturbed, tmp_path / "out")
     assert main(["study", str(own), "--out", str(out), "--algo", "gem", "--seeds", "2", "--dry-run"]) == 0
-    assert "1 done, 0 begun, 1 to start" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "1 done, 0 begun, 1 to start" in shown
+    assert "code has changed" not in shown
     assert json.loads((out / "study.json").read_text())["seeds"] == [0]  # a dry run writes nothing
     more = read_study(own).scaled(algos=("gem", "sac"), seeds=2)
     write_study(more, planned(more, out), out)

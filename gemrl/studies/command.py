@@ -167,6 +167,7 @@ def _executor(options: argparse.Namespace) -> Executor:
 
 
 def _say_what_is_to_do(chosen: Study, plans: list[PlannedRun], workers: int, out: Path) -> None:
+    from gemrl.runs import describe, other_source
     from gemrl.studies.estimates import Estimate, glance, makespan, spoken
 
     done = [plan for plan in plans if plan.done]
@@ -178,6 +179,9 @@ def _say_what_is_to_do(chosen: Study, plans: list[PlannedRun], workers: int, out
     idle = sorted({plan.run.entry.label for plan in rest if chosen.steps <= plan.facts["recipe"]["learning_starts"]})
     if idle:
         print(f"warning: nothing is learnt in {chosen.steps:,} steps by {', '.join(idle)}: set a smaller learning_starts")
+    others = sum(bool(other_source(describe(plan.job.folder))) for plan in plans if (plan.job.folder / "run.json").exists())
+    if others:
+        print(f"note: gemrl's code has changed since {others} of these runs began (`source` in their run.json)")
     if rest:
         estimate = Estimate(plans)
         seconds = makespan([estimate.left(plan, glance(plan.job.folder)) for plan in rest], workers)
