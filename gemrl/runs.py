@@ -13,7 +13,7 @@ from types import NoneType
 from typing import TYPE_CHECKING, Any
 
 import gemrl
-from gemrl.errors import ModelFileError, RunFolderError, unknown
+from gemrl.errors import GemrlError, ModelFileError, RunFolderError, unknown
 from gemrl.files import check_digest, digest_of, read_sealed, write_json, write_sealed
 from gemrl.recipes import AnyRecipe, recipe
 from gemrl.recording import LOGS
@@ -137,6 +137,21 @@ def recipe_of(description: Mapping[str, Any]) -> AnyRecipe:
     if not isinstance(fields, dict):
         raise RunFolderError(f"the run.json of this {description['algo']} run holds no recipe")
     return type(recipe(description["algo"])).from_dict(fields)
+
+
+def recipe_fields(description: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a run's recipe as JSON has them; one that is newer than the run has the value that it always had."""
+    try:
+        return as_json(recipe_of(description))
+    except GemrlError:
+        fields = description.get("recipe")
+        return fields if isinstance(fields, dict) else {}
+
+
+def as_json(chosen: AnyRecipe) -> dict[str, Any]:
+    """The fields of a recipe as run.json holds them."""
+    fields: dict[str, Any] = json.loads(json.dumps(chosen.as_dict()))
+    return fields
 
 
 def extend(folder: Path, steps: int) -> None:

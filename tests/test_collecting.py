@@ -14,9 +14,9 @@ import pytest
 from gemrl.cli import main
 from gemrl.figures.palette import BLUE, styles
 from gemrl.report.collecting import Collection, collect
-from gemrl.report.markdown import score_table
+from gemrl.report.markdown import digits, score_table
 from gemrl.report.reading import task_name
-from gemrl.report.scales import OWN, scale
+from gemrl.report.scales import FALLEN, OWN, scale
 from gemrl.report.summary import curves, reference, score_rows
 from tests.folders import write_run, write_study
 
@@ -43,6 +43,54 @@ def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     assert len(both.left_out) == 6
     assert both.left_out[0].endswith(f"is the same run as {tmp_path / 'one' / 'gem' / 'HalfCheetah-v5' / '0'}")
     assert [row["low"] for row in score_rows(both)] == [row["low"] for row in score_rows(alone)]
+
+
+def test_a_run_that_is_there_in_two_lengths_counts_once(tmp_path: Path) -> None:
+    """The longer one does, whichever is read first; one that went another way from the first step on is another run."""
+    for short, long in (("a", "b"), ("d", "c")):
+        write_run(tmp_path / "td3" / short, "td3", "Hopper-v5", len(short), [1, 2, 3])
+        write_run(tmp_path / "td3" / long, "td3", "Hopper-v5", len(short), [1, 2, 3, 4])
+        (run,) = collect(tmp_path).runs
+        assert run.last_step == 4000
+    write_run(tmp_path / "td3" / "e", "td3", "Hopper-v5", 1, [1, 2, 5])
+    assert len(collect(tmp_path).runs) == 2
+
+
+def test_recipes_that_are_the_same_on_one_task_are_two_methods(tmp_path: Path) -> None:
+    """As gem and `gem depth=5` on Hopper, whose preset is 5."""
+    for name in ("gem", "gem-depth=5"):
+        write_run(tmp_path / name / "Hopper-v5" / "0", "gem", "Hopper-v5", 0, [1, 2], depth=5)
+    assert counted(collect(tmp_path)) == {("gem", "Hopper-v5"): 1, ("gem-depth=5", "Hopper-v5"): 1}
+
+
+def test_a_run_from_before_a_field_was_there_is_of_the_same_method(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        write_run(tmp_path / str(seed), "gem", "Hopper-v5", seed, [1])
+    description = json.loads((tmp_path / "0" / "run.json").read_text())
+    del description["recipe"]["norm_first"]
+    (tmp_path / "0" / "run.json").write_text(json.dumps(description))
+    assert counted(collect(tmp_path)) == {("gem", "Hopper-v5"): 2}
+    changed(tmp_path / "0", recipe=description["recipe"] | {"norm_first": True})
+    assert collect(tmp_path).methods == ["gem norm_first=False", "gem norm_first=True"]
+
+
+def test_runs_behind_links_are_found_once(tmp_path: Path) -> None:
+    write_run(tmp_path / "elsewhere" / "0", "gem", "Hopper-v5", 0, [1])
+    (tmp_path / "here").mkdir()
+    (tmp_path / "here" / "gem").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "loop").symlink_to(tmp_path / "here")
+    (run,) = collect(tmp_path / "here").runs
+    assert run.folder == tmp_path / "here" / "gem" / "0"
+
+
+def test_where_nobody_got_better_scores_are_between_the_worst_and_the_start(tmp_path: Path) -> None:
+    for algo, end in (("gem", -1400.0), ("td3", -1500.0)):
+        write_run(tmp_path / algo, algo, "Mine-v0", 0, [-1000.0, end])
+    found = collect(tmp_path)
+    assert scale(found, "Mine-v0") == (-1500, -1000, FALLEN)
+    assert [row["normalised"] for row in score_rows(found)] == [0.2, 0]
+    write_run(tmp_path / "flat", "sac", "Flat-v0", 0, [3.0, 3.0])
+    assert scale(collect(tmp_path), "Flat-v0")[:2] == (3, 4)
 
 
 def test_a_trial_does_not_decide_where_others_are_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,12 +153,18 @@ def test_small_returns_keep_their_digits(tmp_path: Path, capsys: pytest.CaptureF
     others.write_text("method,env,step,return\nA,FrozenLake-v1,1000,0.55\n")
     assert main(["compare", str(tmp_path), "--csv", str(others)]) == 0
     assert re.search(r"0\.55 +0\.82 +0\.79", capsys.readouterr().out)
+    told = [f"{value:.{digits(value)}f}" for value in (0.0, -0.00052, 0.031, 0.9, 5.0)]
+    assert told == ["0.00", "-0.00052", "0.031", "0.90", "5.00"]
 
 
 def test_folders_that_only_begin_like_a_method_do_not_name_it(tmp_path: Path) -> None:
     write_run(tmp_path / "gemrl-runs" / "gemini-v0" / "0", "gem", "gemini-v0", 0, [1])
     write_run(tmp_path / "gem-depth-5" / "gemini-v0" / "0", "gem", "gemini-v0", 1, [1], depth=7)
-    assert collect(tmp_path).methods == ["gem", "gem-depth-5"]
+    write_run(tmp_path / "gem" / "no-tbp" / "0", "gem-no-tbp", "gemini-v0", 0, [1])
+    write_run(tmp_path / "td3" / "five" / "0", "td3-nstep", "gemini-v0", 0, [1])
+    assert collect(tmp_path).methods == ["gem", "gem-depth-5", "gem-no-tbp", "td3-nstep"]
+    write_run(tmp_path / "discrete" / "gem" / "CartPole-v1" / "0", "gem-discrete", "CartPole-v1", 0, [1])
+    assert collect(tmp_path / "discrete").methods == ["gem"]  # as it was asked for
 
 
 def test_gem_is_gem_with_settings_in_its_name(tmp_path: Path) -> None:
@@ -130,7 +184,9 @@ def test_a_task_of_ones_own_has_a_scale_of_its_own(env: str, tmp_path: Path) -> 
 
 def test_other_arguments_are_another_scale(tmp_path: Path) -> None:
     changed(write_run(tmp_path, "gem", "Ant-v5", 0, [1, 2]), env_args={"ctrl_cost_weight": 0.0})
-    assert scale(collect(tmp_path), "Ant-v5").source == OWN
+    found = collect(tmp_path)
+    assert found.envs == ["Ant-v5 (ctrl_cost_weight=0.0)"]
+    assert scale(found, found.envs[0]).source == OWN
 
 
 def test_the_same_curve_of_another_seed_is_another_run(tmp_path: Path) -> None:
@@ -150,7 +206,7 @@ def test_arguments_of_environments_make_other_tasks(tmp_path: Path) -> None:
     assert set(counted(found).values()) == {1}
     assert {task_name(env) for env in found.envs} == {"Alien", "FrozenLake"}
     assert scale(found, found.envs[1]) == scale(found, found.envs[0])
-    assert collect(tmp_path / "d").envs == ["ALE/Alien-v5"]  # nothing to be told apart from
+    assert collect(tmp_path / "d").envs == [f"ALE/Alien-v5 ({sticky}=0.25)"]  # not what everybody expects
 
 
 def test_damaged_arguments_are_told(tmp_path: Path) -> None:

@@ -41,9 +41,10 @@ def test_both_sides_at_the_same_step(study: Collection, tmp_path: Path) -> None:
         ("late", "Hopper-v3", "Hopper-v5"),
     ]
     first, second = shared_rows(study, others)  # the late one is beyond our runs
-    assert (first["value"], first["std"][0], first["source"]) == (400, 100, "paper")
+    assert (first["value"], others[0]["std"][0], first["source"]) == (400, 100, "paper")
     assert first["ours"] == {"gem": pytest.approx(275), "td3": pytest.approx(137.5)}
     assert second["ours"]["td3"] == pytest.approx(550)
+    assert not any(isinstance(value, np.ndarray) for value in first.values())  # a whole curve in each row is a page of 600 MB
 
 
 def test_the_command_prints_and_writes_both(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,6 +77,8 @@ def test_names_are_no_markup(study: Collection, tmp_path: Path, capsys: pytest.C
         ("method,env,step,return\na,b,c,1\n", "line 2: step must be a number, not 'c'"),
         ("method,env,step,return\na,b,1,nan\n", "line 2: return must be a number, not 'nan'"),
         ("method,env,step,return\na,b,1\n", "line 2: return must be a number, not None"),
+        ("method,env,step,return\na,b,20,000,3\n", "line 2: more fields than columns; a number with commas needs quotes"),
+        ('method,env,step,return\na,b,1,"1234,5"\n', "line 2: return must be a number, not '1234,5'"),
         ("method,env,step,return\n,b,1,1\n", "line 2: method and env must not be empty"),
         ("method,env,step,return\na,Nowhere-v0,1,1\n", "none of their tasks has runs here"),
     ],
@@ -125,6 +128,26 @@ def test_export_is_what_rl_zoo_reads(study: Collection, tmp_path: Path, capsys: 
         np.testing.assert_allclose(file["results"].mean(axis=1), 110.0 * np.arange(1, 11))
         np.testing.assert_allclose(file["results"].std(axis=1), 1.0)
         assert file["ep_lengths"].tolist() == [[100.0, 100.0]] * 10
+
+
+def test_export_says_what_is_in_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "runs" / "a", "td3", "Hopper-v5", 0, [1, 2, 3, 4])
+    write_run(tmp_path / "runs" / "b", "td3", "Hopper-v5", 1, [1])
+    write_run(tmp_path / "runs" / "c", "td3", "Hopper-v5", 2, [1], steps=4000)
+    assert main(["export", str(tmp_path / "runs"), "--out", str(tmp_path / "logs")]) == 0
+    shown = capsys.readouterr().out
+    assert "wrote 3 runs" in shown
+    assert "left out" not in shown  # a short one is written too
+    assert "not finished, but written" in shown
+
+
+def test_runs_without_a_common_step_are_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write_run(tmp_path / "gem", "gem", "Hopper-v5", 0, [1, 2])
+    for seed, every in ((0, 5_000), (1, 10_000)):
+        write_run(tmp_path / str(seed), "td3", "Hopper-v5", seed, [1], every=every, steps=50_000)
+    file = written(tmp_path, "method,env,step,return\nother,Hopper-v5,1500,321\n")
+    assert main(["compare", str(tmp_path), "--csv", str(file)]) == 0
+    assert "321" in capsys.readouterr().out
 
 
 def test_export_replaces_nothing(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

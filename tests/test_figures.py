@@ -124,6 +124,13 @@ def test_scales(study: Collection, tmp_path: Path) -> None:
     ]
 
 
+def test_dollars_in_a_title_are_dollars(study: Collection) -> None:
+    figure = Figure("gain of $5 (10%) for $6, or $_10", ("Hopper",))
+    drawing = draw(figure, study, formats=("png", "svg"))
+    assert drawing.caption.startswith("gain of $5 (10%) for $6, or $_10.")
+    assert drawing.files["png"].startswith(b"\x89PNG")
+
+
 def test_styles_differ() -> None:
     names = [f"other-{number}" for number in range(24)] + ["gem"]
     found = styles(names)

@@ -281,3 +281,31 @@ def test_light_and_dark_narrow_and_wide(opened: Any) -> None:
         narrow = "width => document.documentElement.scrollWidth <= width"  # tables scroll, the page does not
         opened.wait_for_function(narrow, arg=width)  # charts follow in a moment
     assert opened.locator("nav").bounding_box()["height"] == 800  # beside the text where there is room
+
+
+def test_printed_it_has_every_chart_and_a_key(browser: Any, address: str) -> None:
+    tab = browser.new_page(viewport={"width": 900, "height": 300})
+    tab.goto(address)
+    charts, drawn = (tab.locator(f"section .plot{state}") for state in ("", "[data-drawn]"))
+    assert drawn.count() < charts.count()  # the others wait until they are scrolled to
+    tab.emulate_media(media="print")
+    tab.evaluate("() => dispatchEvent(new Event('beforeprint'))")
+    assert drawn.count() == charts.count()
+    assert tab.locator(".chip", has_text="gem").first.is_visible()
+    tab.close()
+
+
+def test_one_run_a_task_has_no_interval(browser: Any, tmp_path: Path) -> None:
+    for number in range(12):
+        for env in ("Hopper-v5", "Ant-v5"):
+            write_run(tmp_path / f"{number}{env}", "gem", env, 0, [1, 2 + number], depth=number + 1)
+    assert main(["report", str(tmp_path)]) == 0
+    tab = browser.new_page(viewport={"width": 1300, "height": 700})
+    tab.goto((tmp_path / "report.html").as_uri())
+    assert tab.locator("#scores td small", has_text="1 run a task").count() == 12
+    assert "without intervals" in tab.locator("#overall p").first.inner_text()
+    chart = tab.locator('[aria-label="Interquartile mean"]')
+    chart.scroll_into_view_if_needed()
+    chart.locator(".main-svg").first.wait_for()
+    assert chart.locator(".ytick").count() == 12  # there is room for every name
+    tab.close()

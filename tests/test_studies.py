@@ -216,6 +216,11 @@ def test_a_run_from_before_a_field_was_there_counts(tmp_path: Path) -> None:
         check_same(plan)
 
 
+def test_bytes_that_are_no_text_do_not_end_a_study(tmp_path: Path) -> None:
+    (tmp_path / "progress.csv").write_bytes(b"time/total_timesteps,time/time_elapsed\n1000,2.0\n2000,\xff\n")
+    assert glance(tmp_path).step == 2000
+
+
 def test_a_study_that_is_all_warm_up_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "quick", "--steps", "1000", "--algo", "gem", "td3", "--out", str(tmp_path), "--dry-run"]) == 0
     assert "warning: nothing is learnt in 1,000 steps by gem, td3" in capsys.readouterr().out

@@ -124,7 +124,10 @@ def draw(figure: Figure, collection: Collection, window: int | None = None, form
     methods += [method for method in collection.methods if method in found and method not in methods]
     window = window or usual_window(collection, envs)
     caption = captioned(figure, collection, methods, envs, window)
-    with plt.rc_context({"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "gemrl", "pdf.fonttype": 42}):
+    with (
+        plt.rc_context({"font.size": 9, "axes.titlesize": 10, "svg.hashsalt": "gemrl", "pdf.fonttype": 42}),
+        plt.rc_context({"text.parse_math": False}),  # a dollar in a name begins no formula
+    ):
         picture = _panels(plt, replace(figure, methods=tuple(methods)), collection, envs, window, caption)
         files = {ending: encoded(picture, ending) for ending in formats}
         plt.close(picture)

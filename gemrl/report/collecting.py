@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import os
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,9 +23,14 @@ class Collection:
 
     folder: Path
     runs: tuple[Run, ...]
-    left_out: tuple[str, ...] = ()
-    """What could not be read, and why."""
+    unread: tuple[str, ...] = ()
+    """What could not be read or is there twice, and why."""
     study: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def left_out(self) -> tuple[str, ...]:
+        """Which runs are not compared with others, and why."""
+        return (*self.unread, *_left_behind(self))
 
     @cached_property
     def methods(self) -> list[str]:
@@ -37,7 +43,8 @@ class Collection:
     def envs(self) -> list[str]:
         """In the study's order where there is one, else by name."""
         order = list(self.study.get("envs", []))
-        return sorted({run.env for run in self.runs}, key=lambda env: (order.index(env) if env in order else len(order), env))
+        place = {env: number for number, env in enumerate(order)}
+        return sorted({run.env for run in self.runs}, key=lambda env: (place.get(env.split(" (")[0], len(order)), env))
 
     @cached_property
     def _compared(self) -> dict[str, Compared]:
@@ -78,24 +85,37 @@ def collect(folder: Path) -> Collection:
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder")
     found: list[Run] = []
-    left_out: list[str] = []
+    unread: list[str] = []
     study = _study(folder)
-    for file in sorted(folder.rglob("run.json")):
+    for place in sorted(_run_folders(folder)):
         try:
-            run = read_run(file.parent, folder, study)
+            run = read_run(place, folder, study)
         except RunFolderError as error:
-            left_out.append(" ".join(str(error).split()))
+            unread.append(" ".join(str(error).split()))
             continue
-        twin = next((other for other in found if run.same_as(other)), None)
-        if twin:  # two such runs are not two witnesses
-            left_out.append(f"{run.folder} is the same run as {twin.folder}")
-        else:
+        twin = next((number for number, other in enumerate(found) if run.same_as(other)), None)
+        if twin is None:
             found.append(run)
+            continue
+        kept, other = (run, found[twin]) if run.last_step > found[twin].last_step else (found[twin], run)
+        found[twin] = kept
+        unread.append(f"{other.folder} is the same run as {kept.folder}")  # two such are not two witnesses
     if not found:
-        because = f" that can be read: {left_out[0]}" if left_out else "; `gemrl train` makes them"
+        because = f" that can be read: {unread[0]}" if unread else "; `gemrl train` makes them"
         raise RunFolderError(f"{folder} holds no run{because}")
-    collection = Collection(folder, tuple(_told_apart(_by_arguments(found))), tuple(left_out), study)
-    return replace(collection, left_out=(*left_out, *_left_behind(collection)))
+    return Collection(folder, tuple(_told_apart(_by_arguments(found))), tuple(unread), study)
+
+
+def _run_folders(folder: Path) -> Iterator[Path]:
+    """The folders with a run.json, behind links too, each once."""
+    seen = set()
+    for place, inner, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(place)
+        if real in seen:
+            inner.clear()
+        elif "run.json" in files:
+            yield Path(place)
+        seen.add(real)
 
 
 class Compared(NamedTuple):
@@ -140,17 +160,8 @@ def _study(folder: Path) -> dict[str, Any]:
 
 
 def _by_arguments(found: Sequence[Run]) -> list[Run]:
-    """The same runs; where those of an environment were made with different arguments, its name says which."""
-    kinds: dict[str, list[dict[str, Any]]] = {}
-    for run in found:
-        known = kinds.setdefault(run.env, [])
-        if unexpected(run.description) not in known:
-            known.append(unexpected(run.description))
-    return [replace(run, env=_with_arguments(run)) if len(kinds[run.env]) > 1 else run for run in found]
-
-
-def _with_arguments(run: Run) -> str:
-    return env_title(run.description | {"env_args": unexpected(run.description)})
+    """The same runs; where an environment was made with arguments, its name says which."""
+    return [replace(run, env=env_title(run.description | {"env_args": unexpected(run.description)})) for run in found]
 
 
 def _told_apart(found: Iterable[Run]) -> list[Run]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import csv
 import math
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from rich import box
@@ -23,6 +24,9 @@ from gemrl.report.writing import publish
 from gemrl.tables import show
 
 COLUMNS = ("method", "env", "step", "return")
+THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
+"""Numbers whose commas are not decimal ones."""
+
 WIDEST = 6
 """Methods of ours beside each other in the terminal; the page has them all."""
 
@@ -74,11 +78,14 @@ def read_points(file: Path) -> list[Point]:
     return points
 
 
-def _point(row: dict[str, str | None], where: str) -> Point:
+def _point(row: dict[str | Any, str | Any], where: str) -> Point:
+    if None in row:
+        raise BadValue(f"{where}: more fields than columns; a number with commas needs quotes")
     numbers = []
     for column in ("step", "return"):
         try:
-            number = float((row[column] or "").replace(",", ""))
+            text = (row[column] or "").strip()
+            number = float(text.replace(",", "") if THOUSANDS.fullmatch(text) else text)
         except ValueError:
             number = math.nan
         if not math.isfinite(number) or (column == "step" and number < 0):
@@ -99,11 +106,12 @@ def beside(collection: Collection, points: Iterable[Point]) -> tuple[list[Record
     for (method, env), group in groups.items():
         ours = partners(collection, env)
         elsewhere += [] if ours else [env]
-        steps = sorted({point.step for point in group})
-        values = [[point.value for point in group if point.step == step] for step in steps]
+        by_step: dict[float, list[float]] = {}
+        for point in sorted(group, key=lambda point: point.step):
+            by_step.setdefault(point.step, []).append(point.value)
         sources = "; ".join(dict.fromkeys(point.source for point in group if point.source))
-        curve = {"method": _distinct(method, collection), "env": env, "source": sources, "steps": np.array(steps)}
-        curve |= {"mean": np.array([np.mean(same) for same in values]), "std": np.array([np.std(same) for same in values])}
+        curve = {"method": _distinct(method, collection), "env": env, "source": sources, "steps": np.array(list(by_step))}
+        curve |= {"mean": np.array([*map(np.mean, by_step.values())]), "std": np.array([*map(np.std, by_step.values())])}
         found += [{**curve, "beside": partner} for partner in ours]
     return found, list(dict.fromkeys(elsewhere))
 

@@ -32,7 +32,9 @@ def export_runs(options: argparse.Namespace) -> int:
     except OSError as error:
         raise RunFolderError(f"cannot write to {options.out}: {error.strerror or error}") from None
     print(f"wrote {len(targets)} runs to {options.out}, as <method>/<env>_<n>/evaluations.npz")
-    for reason in collection.left_out:
+    for run in collection.unfinished():
+        print(f"not finished, but written: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
+    for reason in collection.unread:
         print(f"left out: {reason}")
     return DONE
 

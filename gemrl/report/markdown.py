@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 from gemrl.report.collecting import Collection
 from gemrl.report.summary import Record, score_rows
+
+FINEST = 6
+"""Digits behind the point at the most."""
 
 
 def score_table(collection: Collection) -> str:
@@ -32,7 +37,10 @@ def _cell(row: Record, *, best: bool) -> str:
 
 def digits(value: float) -> int:
     """How many digits behind the point a return of this size is told with."""
-    return 0 if abs(value) >= 1000 else 1 if abs(value) >= 10 else 2
+    size = abs(value)
+    if size >= 1 or not size:
+        return 0 if size >= 1000 else 1 if size >= 10 else 2
+    return min(max(2, 1 - math.floor(math.log10(size))), FINEST)
 
 
 def _runs(collection: Collection, env: str) -> str:

@@ -56,11 +56,13 @@ class Run:
         return self.description.get("recipe", {})
 
     def same_as(self, other: Run) -> bool:
-        """Whether it is the same training with the same outcome: a copy, or a run that was repeated to the same bits."""
+        """Whether it is the same training with the same outcome, as far as both go: a copy, or one repeated to the same bits."""
         names = ("algo", "env", "env_args", "seed", "n_envs", "recipe")
-        if any(self.description.get(name) != other.description.get(name) for name in names):
+        if self.method != other.method or any(self.description.get(name) != other.description.get(name) for name in names):
             return False
-        return all(np.array_equal(column, other.evaluations[name], equal_nan=True) for name, column in self.evaluations.items())
+        shared, mine, theirs = np.intersect1d(self.evaluations["step"], other.evaluations["step"], return_indices=True)
+        columns = ((column[mine], other.evaluations[name][theirs]) for name, column in self.evaluations.items())
+        return shared.size > 0 and all(np.array_equal(*pair, equal_nan=True) for pair in columns)
 
     @property
     def last_step(self) -> int:
@@ -119,6 +121,7 @@ def read_run(folder: Path, root: Path, study: dict[str, Any]) -> Run:
         raise RunFolderError(f"{folder}/evaluations.csv is damaged: steps must grow and returns be numbers")
     if not isinstance(description.get("steps", 0), int) or not isinstance(description.get("recipe", {}), dict):
         raise RunFolderError(f"{folder}/run.json is damaged: its steps or its recipe are of another kind")
+    description["recipe"] = runs.recipe_fields(description)
     method = _method(folder, root, study, description)
     return Run(folder, method, str(description["env"]), description, evaluations, _timed(folder))
 
@@ -129,7 +132,8 @@ def _method(folder: Path, root: Path, study: dict[str, Any], description: dict[s
     if parts and parts[0] in study.get("algos", {}):
         return parts[0]
     named = [root.name] if "=" in root.name else []  # else it is the name of the whole
-    places = [part for part in (*named, *parts[:-1]) if f"{part}-".startswith(f"{algo}-") or algo.startswith(f"{part}-")]
+    known = {algo, *(algo.replace(kin, "gem", 1) for kin in ("gem-discrete", "gem-tabular"))}  # gem is a name of both
+    places = [part for part in (*named, *parts[:-1]) if any(f"{part}-".startswith(f"{name}-") for name in known)]
     return places[-1] if places else algo
 
 

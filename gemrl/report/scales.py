@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gemrl.env_args import is_atari, unexpected
+from gemrl.env_args import is_atari
 from gemrl.report.collecting import Collection
 from gemrl.report.reading import task_name
 
 MUJOCO = "0: uniform random actions on v5 (100 episodes, MuJoCo 4.0.0); 1: TD3 at 1M steps on v3, published with Tianshou"
 ATARI = "0: a random player; 1: a human, both as published with the DQN papers (Wang et al., 2016)"
 OWN = "0: mean of the first evaluations of all runs; 1: the best method's mean score here"
+FALLEN = "no method ended above its start, so 0: the worst method's mean score here; 1: mean of the first evaluations of all runs"
 
 REFERENCES: dict[str, tuple[float, float, str]] = {
     "HalfCheetah": (-282.5, 10136.0, MUJOCO),
@@ -43,17 +44,16 @@ class Scale(NamedTuple):
 def scale(collection: Collection, env: str) -> Scale:
     """The published scale of a task, or one made of the runs themselves."""
     task = task_name(env)
-    if task in REFERENCES and _is_published(collection, env, REFERENCES[task][2]):
+    if task in REFERENCES and _is_published(env, REFERENCES[task][2]):
         return Scale(*REFERENCES[task])
     low = float(np.mean([run.evaluations["return_mean"][0] for run in collection.runs if run.env == env]))
     present = [method for method in collection.methods if collection.of(method, env)]
-    high = max(float(collection.scores(method, env).mean()) for method in present)
-    return Scale(low, high if high > low else low + 1.0, OWN)
+    ends = [float(collection.scores(method, env).mean()) for method in present]
+    if max(ends) > low:
+        return Scale(low, max(ends), OWN)
+    return Scale(min(ends), low if low > min(ends) else low + 1.0, FALLEN)
 
 
-def _is_published(collection: Collection, env: str, source: str) -> bool:
+def _is_published(env: str, source: str) -> bool:
     """Whether an environment is the one that numbers are of: others may call theirs Ant too, or change its arguments."""
-    if source == ATARI:
-        return is_atari(env.split(" (")[0])
-    changed = any(unexpected(run.description) for run in collection.runs if run.env == env)
-    return not changed and re.fullmatch(r"\w+-v\d+", env) is not None
+    return is_atari(env.split(" (")[0]) if source == ATARI else re.fullmatch(r"\w+-v\d+", env) is not None

@@ -82,7 +82,8 @@ def overall(collection: Collection) -> Record:
     found: Record = {"methods": complete, "reference": rival, "thresholds": thresholds, "rows": [], "profile": {}}
     for method, table in tables.items():
         middle = statistics.interval(table, statistics.iqm, _rng())
-        row = {"method": method, "iqm": middle.value, "low": middle.low, "high": middle.high}
+        runs = np.isfinite(table).sum(0)
+        row = {"method": method, "runs": runs.max(), "iqm": middle.value, "low": middle.low, "high": middle.high}
         row |= {"mean": statistics.mean(table), "median": statistics.median(table)}
         if method != rival:
             better = statistics.improvement_interval(tables[rival], table, _rng())
@@ -126,15 +127,16 @@ def shared_rows(collection: Collection, others: Sequence[Record]) -> list[Record
     """A row for each of their numbers at a step that our runs cover: both sides, ours interpolated between evaluations."""
     rows = []
     for other in others:
+        told = {name: other[name] for name in ("method", "env", "beside", "source")}
         curves = {name: stacked(group) for name in collection.methods if (group := collection.shown(name, other["beside"]))}
         for step, value in zip(other["steps"], other["mean"], strict=True):
             ours = {
                 name: float(np.interp(step, steps, values.mean(0)))
                 for name, (steps, values) in curves.items()
-                if steps[0] <= step <= steps[-1]
+                if steps.size and steps[0] <= step <= steps[-1]
             }
             if ours:
-                rows.append({**other, "step": step, "value": value, "ours": ours})
+                rows.append({**told, "step": step, "value": value, "ours": ours})
     return rows
 
 

@@ -69,7 +69,7 @@ def glance(folder: Path) -> Glance:
 def _rows(file: Path) -> list[dict[str, Any]]:
     """The lines of a CSV file that somebody may be writing to: only complete ones."""
     try:
-        text = file.read_text()
+        text = file.read_text(errors="replace")
     except OSError:
         return []
     return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))

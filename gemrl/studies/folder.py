@@ -7,10 +7,8 @@ OUT/logs/                   what runs that are not finished have said
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Iterable
-from contextlib import suppress
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,7 +20,7 @@ from gemrl.environments import make
 from gemrl.errors import GemrlError, ModelFileError, RunFolderError, UnknownName
 from gemrl.executors.local import Job
 from gemrl.files import read_json, write_json
-from gemrl.recipes import AnyRecipe, recipe, suited
+from gemrl.recipes import recipe, suited
 from gemrl.spaces import Layout, Spaces
 from gemrl.studies import Study, Trial
 from gemrl.tables import short
@@ -83,7 +81,7 @@ def _plan(study: Study, run: Trial, layout: Layout, out: Path, extra: tuple[str,
         "eval_episodes": study.eval_episodes,
         "n_envs": 1,
         "env_args": _arguments(study, run.env),
-        "recipe": _as_json(chosen),
+        "recipe": runs.as_json(chosen),
     }
     numbers = ("steps", "seed", "eval_every", "eval_episodes")
     words = [word for name in numbers for word in (f"--{name.replace('_', '-')}", str(facts[name]))]
@@ -92,12 +90,6 @@ def _plan(study: Study, run: Trial, layout: Layout, out: Path, extra: tuple[str,
     words = ["train", run.env, "--algo", algo, "--run", str(folder), "--threads", "1", *words, *extra]
     log = out / "logs" / ("-".join(run.place.parts) + ".txt")
     return PlannedRun(run, Job(folder, (*words, *(["--set", *settings] if settings else [])), log), facts)
-
-
-def _as_json(chosen: AnyRecipe) -> dict[str, Any]:
-    """The fields of a recipe as run.json holds them."""
-    fields: dict[str, Any] = json.loads(json.dumps(chosen.as_dict()))
-    return fields
 
 
 def _arguments(study: Study, env: str) -> dict[str, Any]:
@@ -111,8 +103,7 @@ def check_same(plan: PlannedRun) -> None:
     if not (folder / "run.json").exists():
         return
     there = {"env_args": {}} | runs.describe(folder)  # runs of old have none
-    with suppress(GemrlError):  # nor fields that are newer than they are
-        there["recipe"] = _as_json(runs.recipe_of(there))
+    there["recipe"] = runs.recipe_fields(there)  # nor fields that are newer than they are
     differences = [f"{name} is {short(old)} there and {short(new)} here" for name, old, new in _differences(there, plan.facts)]
     if differences:
         raise RunFolderError(f"{folder} holds another run: {'; '.join(differences)}. Choose another --out, or remove it")

@@ -23,7 +23,8 @@ const whole = (x) => (x === null || x === undefined ? "–" : Math.round(x).toLo
 const number = (x, beside = x) => {
   if (x === null || x === undefined) return "–";
   const size = Math.max(Math.abs(x), Math.abs(beside));
-  return x.toLocaleString("en", { maximumFractionDigits: size >= 100 ? 0 : size >= 10 ? 1 : 2 });
+  const small = size && size < 1 ? Math.min(6, 1 - Math.floor(Math.log10(size))) : 2;
+  return x.toLocaleString("en", { maximumFractionDigits: size >= 100 ? 0 : size >= 10 ? 1 : Math.max(2, small) });
 };
 const exact = (value) => {
   if (value === null || value === undefined) return "–";

@@ -32,6 +32,7 @@ const redraw = () =>
   plots.forEach((_, element) => {
     if (element.dataset.drawn) draw(element);
   });
+addEventListener("beforeprint", () => plots.forEach((_, element) => draw(element)));
 const seen = new IntersectionObserver(
   (entries) =>
     entries.forEach((entry) => {
@@ -40,8 +41,10 @@ const seen = new IntersectionObserver(
   { rootMargin: "300px" },
 );
 
-function plot(label, make) {
-  const element = el("div", { class: "plot", role: "img", "aria-label": label });
+// A chart with many names beside it needs `rows` of them to fit.
+function plot(label, make, rows = 0) {
+  const style = rows > 9 ? `height: ${5 + 1.5 * rows}rem` : null;
+  const element = el("div", { class: "plot", role: "img", "aria-label": label, style });
   plots.set(element, make);
   seen.observe(element);
   return element;

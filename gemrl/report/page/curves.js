@@ -1,7 +1,10 @@
 // Learning curves of each task, ours and other people's, and the buttons above them.
 
+const SYMBOLS = { solid: "diamond-open", dash: "square-open", dot: "triangle-up-open", dashdot: "circle-open" };
+
 function theirTrace(other) {
   const few = other.steps.length <= 3;
+  const { dash } = looks[other.method];
   return {
     x: other.steps,
     y: other.mean,
@@ -9,8 +12,8 @@ function theirTrace(other) {
     meta: other.env,
     visible: !hidden.has(other.method),
     mode: few ? "markers" : "lines",
-    marker: { symbol: "diamond-open", size: 9, color: colour(other.method), line: { width: 2 } },
-    line: { color: colour(other.method), width: 1.5, dash: "dot" },
+    marker: { symbol: SYMBOLS[dash], size: 9, color: colour(other.method), line: { width: 2 } },
+    line: { color: colour(other.method), width: 1.5, dash },
     hovertemplate: "<b>%{fullData.name}</b> (%{meta})  %{y:,.0f}<br>%{x:,}<extra></extra>",
   };
 }

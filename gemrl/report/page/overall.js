@@ -39,6 +39,8 @@ function overall() {
   const absent = data.methods.map(({ name }) => name).filter((name) => !methods.includes(name));
   const lacking = absent.length ? ` Not here, for want of runs on some task: ${absent.join(", ")}.` : "";
   const tasks = data.envs.length === 1 ? "the one task" : `all ${data.envs.length} tasks`;
+  const single = rows.every((row) => row.runs === 1);
+  const intervals = single ? "one run each, so without intervals" : "with stratified bootstrap 95% intervals";
   const even = { type: "line", yref: "paper", y0: 0, y1: 1, x0: 0.5, x1: 0.5, line: { width: 1, color: "#888888", dash: "dot" } };
   const rivals = rows.filter((row) => row.method !== reference);
   const chances = points("improvement", rivals, `P(${reference} > other)`, { shapes: [even], xaxis: { range: [-0.02, 1.02] } });
@@ -51,17 +53,17 @@ function overall() {
   );
   const early = bands(efficiency, parts, ["part of training", "normalised IQM"], { xaxis: { tickformat: ".0%" } }, ".3f");
   return [
-    note(`Normalised scores of all runs on ${tasks}, with stratified bootstrap 95% intervals.${lacking}`),
+    note(`Normalised scores of all runs on ${tasks}, ${intervals}.${lacking}`),
     cards(
       card(
         "Interquartile mean",
         "the mean of the middle half of all runs",
-        plot("Interquartile mean", points("iqm", rows, "normalised score")),
+        plot("Interquartile mean", points("iqm", rows, "normalised score"), rows.length),
       ),
       card(
         `Is ${reference} better?`,
         `probability that a run of ${reference} beats one of the other on the same task`,
-        plot("Probability of improvement", chances),
+        plot("Probability of improvement", chances, rivals.length),
       ),
       card("Sample efficiency", "interquartile mean as training goes on", plot("Sample efficiency", early)),
       card("Performance profile", "how many runs reach each score", plot("Performance profile", reached)),

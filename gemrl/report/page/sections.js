@@ -17,7 +17,8 @@ function scores() {
     return [`${number(score.mean)} ± ${number(score.std, score.mean)}`, el("small", {}, span(score.low, score.high))];
   };
   const columns = data.envs.map(({ id }) => ({ ...numbers(id, id, (row) => cell(row.own[id])), best: best(id) }));
-  const middle = (row) => (row.over ? [number(row.overall), el("small", {}, span(row.over.low, row.over.high))] : "–");
+  const sure = ({ runs, low, high }) => el("small", {}, runs === 1 ? "1 run a task" : span(low, high));
+  const middle = (row) => (row.over ? [number(row.overall), sure(row.over)] : "–");
   if (data.envs.length > 1 && data.overall.rows)
     columns.push({ ...numbers("all tasks, normalised IQM", "overall", middle), best: best("overall") });
   return [
