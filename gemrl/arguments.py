@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any, TypeAlias
+
+Subcommands: TypeAlias = "argparse._SubParsersAction[Any]"
+"""What commands are added to; argparse has no other name for it."""
 
 
 def whole(text: str) -> int:

@@ -7,22 +7,18 @@ import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import gemrl
-from gemrl.arguments import count, share, whole
+from gemrl.arguments import Subcommands, count, share, whole
 from gemrl.env_args import add_env_args
-from gemrl.errors import BadValue, GemrlError, UnknownName, unknown
-from gemrl.literals import split_setting
-from gemrl.recipes import AnyRecipe, recipe
+from gemrl.errors import DONE, FAILED, INTERRUPTED, WRONG_USE, BadValue, GemrlError, UnknownName, unknown
+from gemrl.looking import add_options, show_memory
+from gemrl.recipes import recipe
 from gemrl.report.cli import add_results
+from gemrl.studies.command import add_study
 from gemrl.tracking import TRACKERS
 from gemrl.watchdog import ENV_TIMEOUT
-
-if TYPE_CHECKING:
-    from gemrl.spaces import Layout
-
-DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
 
 
 class _Parser(argparse.ArgumentParser):
@@ -65,7 +61,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {gemrl.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for add in (_add_train, _add_resume, _add_evaluate, _add_memory, _add_study, add_results, _add_algos, _add_theory):
+    for add in (_add_train, _add_resume, _add_evaluate, _add_memory, add_study, add_results, _add_algos, _add_theory):
         add(commands)
     if not words:
         parser.print_help()
@@ -87,10 +83,7 @@ def _refuse(word: str, parser: argparse.ArgumentParser) -> NoReturn:
     raise UnknownName(f"unexpected argument {word!r}; see `{parser.prog} --help`")
 
 
-Subcommands = argparse._SubParsersAction  # its only name
-
-
-def _add_train(commands: Subcommands[_Parser]) -> None:
+def _add_train(commands: Subcommands) -> None:
     train = commands.add_parser(
         "train",
         help="train an agent on an environment",
@@ -135,7 +128,7 @@ def _add_train(commands: Subcommands[_Parser]) -> None:
     train.set_defaults(command=_train)
 
 
-def _add_resume(commands: Subcommands[_Parser]) -> None:
+def _add_resume(commands: Subcommands) -> None:
     resume = commands.add_parser(
         "resume",
         help="go on with a run that was stopped or killed",
@@ -161,7 +154,7 @@ def _add_env_timeout(parser: argparse.ArgumentParser, default: int | None) -> No
     )
 
 
-def _add_evaluate(commands: Subcommands[_Parser]) -> None:
+def _add_evaluate(commands: Subcommands) -> None:
     evaluate = commands.add_parser(
         "evaluate",
         help="score a trained run, film it or watch it",
@@ -183,15 +176,13 @@ def _add_evaluate(commands: Subcommands[_Parser]) -> None:
     evaluate.set_defaults(command=_evaluate)
 
 
-def _add_memory(commands: Subcommands[_Parser]) -> None:
-    from gemrl.looking import add_options, show_memory
-
+def _add_memory(commands: Subcommands) -> None:
     memory = commands.add_parser("memory", help="show what a run remembers, as numbers and a picture", allow_abbrev=False)
-    add_options(memory, count)
+    add_options(memory)
     memory.set_defaults(command=show_memory)
 
 
-def _add_algos(commands: Subcommands[_Parser]) -> None:
+def _add_algos(commands: Subcommands) -> None:
     algos = commands.add_parser(
         "algos",
         help="list the algorithms and what each differs in",
@@ -202,7 +193,7 @@ def _add_algos(commands: Subcommands[_Parser]) -> None:
     algos.set_defaults(command=_algos)
 
 
-def _add_theory(commands: Subcommands[_Parser]) -> None:
+def _add_theory(commands: Subcommands) -> None:
     theory = commands.add_parser(
         "theory",
         help="check the paper's theorems by experiment",
@@ -215,19 +206,8 @@ def _add_theory(commands: Subcommands[_Parser]) -> None:
     theory.set_defaults(command=_theory)
 
 
-def _add_study(commands: Subcommands[_Parser]) -> None:
-    from gemrl.studies.command import add_options
-
-    add_options(commands, count)
-
-
 def _add_device(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute (default: auto)")
-
-
-def chosen_recipe(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> AnyRecipe:
-    """The recipe `algo` with the environment's preset and then the settings, each field=value."""
-    return recipe(algo).for_environment(env_id, layout).but_as_told([split_setting(setting) for setting in settings])
 
 
 def _train(options: argparse.Namespace) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from time import monotonic
 
 from rich.console import Console
@@ -42,8 +42,11 @@ def evaluation_line(step: int, result: Evaluation) -> str:
     )
 
 
-def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Iterator[Moment]:
-    """The same moments, shown as they pass by: a live bar on a terminal, a line per evaluation elsewhere."""
+def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+    """The same moments, shown as they pass by: a live bar on a terminal, a line per evaluation elsewhere.
+
+    Close it, if it may be left early: else the bar stays on the screen.
+    """
     console = Console()
     columns = (
         _Title(),

@@ -62,7 +62,7 @@ def is_atari(env_id: str) -> bool:
 
 def steps_of(env_id: str) -> str:
     """What a step is there, for an axis."""
-    return "agent steps (4 frames each)" if is_atari(env_id.partition(" ")[0]) else "environment steps"
+    return "agent steps (4 frames each)" if is_atari(id_of(env_id)) else "environment steps"
 
 
 def usual_evaluations(env_id: str) -> tuple[int, int]:
@@ -100,6 +100,11 @@ def env_title(run: Mapping[str, Any]) -> str:
     """The environment's id, with its arguments if it has any."""
     told = ", ".join(f"{key}={value!r}" for key, value in env_args(run).items())
     return f"{run['env']} ({told})" if told else run["env"]
+
+
+def id_of(title: str) -> str:
+    """The environment's id in what `env_title` made."""
+    return title.partition(" (")[0]
 
 
 def unexpected(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -61,12 +61,12 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
         _import(module)
     maker = _maker(name)
     try:
-        with _quiet_mujoco(env_id):
+        with _quiet_mujoco(name):
             return maker(env_id, **kwargs)
     except gym.error.DependencyNotInstalled as error:
         raise _missing(env_id, str(error)) from None
     except gym.error.Error as error:
-        if env_id.rpartition(":")[2] in gym.registry:
+        if name in gym.registry:
             raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
         raise unknown("environment", env_id, gym.registry, "; any registered gymnasium id or package.module:Env-v0") from None
     except GemrlError:

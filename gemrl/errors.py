@@ -9,12 +9,15 @@ import sys
 from collections.abc import Iterable
 from typing import Any
 
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+"""What the command line ends with."""
+
 
 class GemrlError(Exception):
     """Base of every error that gemrl raises on purpose."""
 
-    exit_code = 2
-    """What the command line ends with: 2 if it was asked for the wrong thing, 1 if something failed."""
+    exit_code = WRONG_USE
+    """What the command line ends with: WRONG_USE if it was asked for the wrong thing, FAILED if something failed."""
 
 
 class BadValue(GemrlError, ValueError):
@@ -36,25 +39,25 @@ class MissingExtra(GemrlError, ImportError):
 class TrackerRefused(GemrlError):
     """A service that numbers were to be sent to, and that did not take them."""
 
-    exit_code = 1
+    exit_code = FAILED
 
 
 class Diverged(GemrlError):
     """Learning that came to numbers which are none."""
 
-    exit_code = 1
+    exit_code = FAILED
 
 
 class EnvironmentFault(GemrlError, RuntimeError):
     """An environment that raised, or returned something unusable."""
 
-    exit_code = 1
+    exit_code = FAILED
 
 
 class CannotMake(EnvironmentFault):
     """An environment that could not be made."""
 
-    exit_code = 2
+    exit_code = WRONG_USE
 
 
 class RunFolderError(GemrlError):
@@ -64,13 +67,13 @@ class RunFolderError(GemrlError):
 class RunBroken(GemrlError):
     """A run that had to end early: its folder cannot be written to, or none of its checkpoints can be read."""
 
-    exit_code = 1
+    exit_code = FAILED
 
 
 class ModelFileError(GemrlError):
     """A saved model that is missing, damaged, or of another kind."""
 
-    exit_code = 1
+    exit_code = FAILED
 
 
 DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError)

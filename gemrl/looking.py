@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from gemrl.arguments import count
 from gemrl.env_args import env_title
-from gemrl.errors import BadValue, RunFolderError, unknown
+from gemrl.errors import DONE, BadValue, RunFolderError, unknown
 from gemrl.figures.memory import PANELS, check_panels, draw
 from gemrl.figures.memory_panels import View, newest_whole
 from gemrl.planning import Planner
@@ -25,8 +25,8 @@ KINDS = ("png", "pdf", "svg")
 """Of files that a figure can be."""
 
 
-def add_options(parser: argparse.ArgumentParser, count: Callable[[str], int]) -> None:
-    """The words of the command, where `count` reads a whole number of at least 1."""
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """The words of the command."""
     parser.description = "Show the memory of a run: what was planned along its trajectories, and which rollouts were chosen."
     parser.epilog = "docs/algorithm.md explains every panel."
     parser.add_argument(
@@ -50,7 +50,6 @@ def add_options(parser: argparse.ArgumentParser, count: Callable[[str], int]) ->
 def show_memory(options: argparse.Namespace) -> int:
     """Loads a run's memory, prints its numbers and draws it."""
     from gemrl import runs
-    from gemrl.cli import DONE
     from gemrl.files import write_bytes
 
     folder: Path = options.run

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, nullcontext
 from typing import Any, NoReturn, Self
 
@@ -72,10 +72,10 @@ class Model(Attributes):
         self._setup(chosen, env, seed, device, verbose, tensorboard_log)
 
     @classmethod
-    def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto", lanes: int = 1) -> Self:
+    def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto", n_envs: int = 1) -> Self:
         """A new model with exactly this recipe: no preset is applied. `env` may be spaces alone, for a model that only acts."""
         model = cls.__new__(cls)
-        model._setup(chosen, env, seed, device, lanes=lanes)
+        model._setup(chosen, made(env, n_envs), seed, device, lanes=n_envs)
         return model
 
     def _setup(
@@ -126,7 +126,7 @@ class Model(Attributes):
         if self._task:
             self._task.close()
 
-    def training(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Iterator[Moment]:
+    def training(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Generator[Moment]:
         """Trains until `num_timesteps` is `steps` and yields what happens, step by step.
 
         It begins a new episode, unless it is given the `observation` [E, D] of a running one (see `replay`).
@@ -170,32 +170,33 @@ class Model(Attributes):
         `eval_env`, an id or a function that makes an environment, is evaluated on every `eval_every` steps; callbacks are told.
         """
         check_number("total_timesteps", total_timesteps, 1, whole=True)
-        self.num_timesteps = 0 if reset_num_timesteps else self.num_timesteps
-        steps = self.num_timesteps + total_timesteps
-        if warning := self.recipe.warning(steps):
-            warnings.warn(warning, stacklevel=2)
-        if self._log and isinstance(self.logger, Logger):
-            self.logger = Logger(TensorBoard(numbered(self._log, tb_log_name or self.algo, anew=reset_num_timesteps)))
-        self._progress = Progress(self.recipe) if reset_num_timesteps else self._progress
-        self._progress.go_on(self.num_timesteps)
+        start = 0 if reset_num_timesteps else self.num_timesteps
+        steps = start + total_timesteps
         watchers = Watchers(self, callback, steps)
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
-        ours = closing(self.logger) if isinstance(self.logger, Logger) else nullcontext()
-        with ours, closing(schedule.evaluator) if schedule else nullcontext():
+        with closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
                 schedule.evaluator.spaces.check_fits(self.spaces, to_remember=False)
+            if warning := self.recipe.warning(steps):
+                warnings.warn(warning, stacklevel=2)
+            self.num_timesteps = start  # not before all that was asked for is known to be possible
+            self._progress = Progress(self.recipe) if reset_num_timesteps else self._progress
+            self._progress.go_on(start)
+            if self._log and isinstance(self.logger, Logger):
+                self.logger = Logger(TensorBoard(numbered(self._log, tb_log_name or self.algo, anew=reset_num_timesteps)))
             moments = self.training(steps, schedule)
             if progress_bar:
                 from gemrl.console import with_progress
 
                 moments = with_progress(moments, steps, self.algo)
-            self._watch(moments, watchers, log_interval)
+            with closing(self.logger) if isinstance(self.logger, Logger) else nullcontext():
+                self._watch(moments, watchers, log_interval)
         return self
 
-    def _watch(self, moments: Iterator[Moment], watchers: Watchers, log_interval: int | None) -> None:
+    def _watch(self, moments: Generator[Moment], watchers: Watchers, log_interval: int | None) -> None:
         """Trains as long as the watchers let it; Ctrl-C ends it where learner and memory are whole."""
         watchers.start()
-        with Interrupts(_interrupt) as interrupts:
+        with Interrupts(_interrupt) as interrupts, closing(moments):
             for moment in moments:
                 before = self._progress.episodes
                 self._progress.note(moment)

@@ -69,7 +69,7 @@ def _from_files(
     lanes = header["n_envs"]
     check_number("n_envs", lanes, 1, MOST_LANES, whole=True)
     place = spaces if env is None else made(env, lanes)
-    model = kind.from_recipe(chosen, place, seed=int(header["seed"]), device=device, lanes=lanes)
+    model = kind.from_recipe(chosen, place, seed=int(header["seed"]), device=device, n_envs=lanes)
     saved = files.read_memory(header)
     model.spaces.check_fits(spaces, to_remember=saved is not None)
     model.agent.restore(files.read_learner(header, model.agent.learner))

@@ -58,7 +58,7 @@ class Recorder:
     def last_step(self) -> int:
         """The last step that progress.csv tells of; 0 if it tells of none."""
         try:
-            last = self._paths[1].read_text().rpartition("\n")[0].rpartition("\n")[2].split(",")[0]
+            last = self._paths[1].read_text(errors="replace").rpartition("\n")[0].rpartition("\n")[2].split(",")[0]
         except OSError:
             return 0
         return int(last) if last.isdecimal() else 0

@@ -6,8 +6,8 @@ import argparse
 from contextlib import closing
 
 from gemrl import runs
-from gemrl.cli import DONE
 from gemrl.env_args import env_title, environment_of
+from gemrl.errors import DONE
 
 
 def evaluate_run(options: argparse.Namespace) -> int:

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from gemrl import runs
-from gemrl.checkpoint import newest_step
-from gemrl.cli import DONE, INTERRUPTED, chosen_recipe
+from gemrl import checkpoint, runs
 from gemrl.env_args import env_args, env_folder, env_title, environment_of, parse_env_args, usual_evaluations, with_sticky
-from gemrl.errors import GemrlError, RunBroken, RunFolderError
+from gemrl.errors import DONE, INTERRUPTED, GemrlError, RunBroken, RunFolderError
 from gemrl.locking import alone
-from gemrl.recipes import AnyRecipe, suited
+from gemrl.recipes import AnyRecipe, chosen_recipe, suited
 from gemrl.recording import Recorder, read_evaluations
 from gemrl.spaces import Spaces
 from gemrl.tables import working
@@ -29,7 +27,6 @@ from gemrl.watchdog import ENV_TIMEOUT, Interrupts, answering, end_now, limit_an
 if TYPE_CHECKING:
     import numpy as np
 
-    from gemrl.checkpoint import Checkpoint
     from gemrl.model import Model
 
 
@@ -60,7 +57,8 @@ def train_run(options: argparse.Namespace) -> int:
         try:
             return session.go()
         except GemrlError:
-            if session.steps <= options.n_envs and newest_step(folder) < 0:  # refused at its first step: nothing to go on with
+            # Refused at its first step: there is nothing to go on with.
+            if session.steps <= options.n_envs and checkpoint.newest_step(folder) < 0:
                 runs.forget(folder)
             raise
 
@@ -76,7 +74,7 @@ def resume_run(options: argparse.Namespace) -> int:
             if options.steps < description["steps"]:
                 raise RunFolderError(f"{folder} was made for {description['steps']:,} steps already")
             beyond = options.steps > description["steps"] and runs.finished(folder, description["steps"])
-            if beyond and newest_step(folder) < 0:
+            if beyond and checkpoint.newest_step(folder) < 0:
                 raise RunFolderError(f"{folder} keeps no checkpoint, so it cannot go beyond its {description['steps']:,} steps")
             description |= {"steps": options.steps}
         if runs.finished(folder, description["steps"]):
@@ -99,8 +97,6 @@ class _Session:
 
     def go(self) -> int:
         """Trains; the exit code."""
-        from gemrl import checkpoint
-
         folder = self._folder
         checkpoint.clean(folder)
         with working("starting JAX"):
@@ -141,7 +137,7 @@ class _Session:
         run, env = self._run, made(environment_of(self._run), self._run["n_envs"])
         return MODELS[run["algo"]].from_recipe(runs.recipe_of(run), env, seed=run["seed"], device=run["device"])
 
-    def _load(self, found: Checkpoint) -> Model:
+    def _load(self, found: checkpoint.Checkpoint) -> Model:
         """The model of a checkpoint, if it is this run's."""
         model = runs.load(found.model, environment_of(self._run), device=self._run["device"])
         if (model.algo, model.recipe, model.seed) != (self._run["algo"], runs.recipe_of(self._run), self._run["seed"]):
@@ -152,9 +148,8 @@ class _Session:
             raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {env_title(found.facts)}")
         return model
 
-    def _train(self, model: Model, found: Checkpoint | None, interrupts: Interrupts) -> bool:
+    def _train(self, model: Model, found: checkpoint.Checkpoint | None, interrupts: Interrupts) -> bool:
         """Trains, shows, records and writes checkpoints; False if interrupted."""
-        from gemrl import checkpoint
         from gemrl.console import with_progress
         from gemrl.training import scheduled
 
@@ -165,8 +160,10 @@ class _Session:
         schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
         clock = checkpoint.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write, model, recorder)
-        with trackers(self._folder, run, model.num_timesteps, told) as every, closing(recorder), closing(schedule.evaluator):
-            for moment in with_progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"]):
+        moments = with_progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"])
+        watched = trackers(self._folder, run, model.num_timesteps, told)
+        with watched as every, closing(recorder), closing(schedule.evaluator), closing(moments):
+            for moment in moments:
                 line = recorder(moment)
                 for tracker in every:
                     if line:
@@ -179,7 +176,7 @@ class _Session:
                     return False
         return True
 
-    def _go_on(self, model: Model, recorder: Recorder, found: Checkpoint | None) -> np.ndarray | None:
+    def _go_on(self, model: Model, recorder: Recorder, found: checkpoint.Checkpoint | None) -> np.ndarray | None:
         """Takes up logs and the running episode; the observation to act on, or None for a new episode."""
         if found is None:
             recorder.start()
@@ -193,8 +190,6 @@ class _Session:
         return observation
 
     def _write(self, model: Model, recorder: Recorder) -> None:
-        from gemrl import checkpoint
-
         facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts()}
         checkpoint.write(self._folder, model, facts, recorder.texts())
 

@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 from gemrl.errors import DAMAGED, BadValue, ModelFileError, UnsupportedSpace
 
 SMALLEST_IMAGE, LARGE_IMAGE = 3, 36
-"""Pixels on a side from which on an image gets the convolutions made for Atari."""
+"""Pixels on a side from which on an image is convolved at all, and from which on it gets the convolutions made for Atari."""
 
 
 class Layout(NamedTuple):

@@ -23,7 +23,7 @@ class Moment:
     compiling: bool = False
     """True just before the first round of a kind, with or without a refresh, which may take seconds to compile."""
     refreshing: bool = False
-    """True just before a round that values the whole memory anew, which may take long."""
+    """True just before a round that moves targets or computes stored returns anew, which may take long."""
     rounds: int = 0
     losses: dict[str, float] | None = None
     """Of the last of these rounds."""

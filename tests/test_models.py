@@ -332,7 +332,8 @@ def test_a_recipe_of_another_family_is_refused() -> None:
         GEM.from_recipe(RECIPES["gem-discrete"], gym.make("Pendulum-v1"))
     with pytest.raises(UnsupportedSpace, match="td3 needs a Box of observations and continuous actions"):
         MODELS["td3"].from_recipe(RECIPES["td3"], gym.make("CartPole-v1"))
-    assert GEM.from_recipe(RECIPES["gem-discrete"], gym.make("CartPole-v1")).algo == "gem-discrete"
+    model = GEM.from_recipe(RECIPES["gem-discrete"], "CartPole-v1", n_envs=2)  # an id serves as well
+    assert (model.algo, model.agent.lanes) == ("gem-discrete", 2)
 
 
 @pytest.mark.parametrize(
@@ -357,6 +358,30 @@ def test_bad_words_to_learn() -> None:
         with pytest.raises(BadValue, match="seed must be"):
             pendulum(seed=seed)
     assert pendulum(seed=np.int64(3)).seed == 3
+
+
+def test_words_that_are_refused_change_nothing(tmp_path: Path) -> None:
+    model = pendulum(learning_starts=1000, tensorboard_log=str(tmp_path))
+    model.num_timesteps = 30
+    for words in ({"callback": object}, {"eval_env": "Pendulum-v1", "eval_every": 0}, {"eval_env": "CartPole-v1"}):
+        with pytest.raises(GemrlError):
+            model.learn(10, **words)
+        assert model.num_timesteps == 30
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_bar_does_not_outlive_its_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the error, as kept by an interactive session, keeps the loop's frame alive."""
+    ended: list[str] = []
+    monkeypatch.setattr("gemrl.console.Progress.stop", lambda self: ended.append("bar"))
+
+    def fails(step: int, *_: Any) -> bool:
+        raise RuntimeError("no more")
+
+    with pytest.raises(RuntimeError, match="no more") as kept:
+        pendulum(learning_starts=1000).learn(20, callback=fails, progress_bar=True)
+    assert ended == ["bar"]
+    assert kept.value.__traceback__
 
 
 def test_progress_is_logged(capsys: pytest.CaptureFixture[str]) -> None:

@@ -10,11 +10,23 @@ from typing import Any
 import pytest
 
 from gemrl import tabular
-from gemrl.cli import chosen_recipe
 from gemrl.errors import BadValue, UnknownName
 from gemrl.losses import Asymmetric, FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
-from gemrl.recipes import GEM, GROUPS, LADDER, RECIPES, TD3, Recipe, SoftRecipe, TabularRecipe, difference, recipe, suited
+from gemrl.recipes import (
+    GEM,
+    GROUPS,
+    LADDER,
+    RECIPES,
+    TD3,
+    Recipe,
+    SoftRecipe,
+    TabularRecipe,
+    chosen_recipe,
+    difference,
+    recipe,
+    suited,
+)
 from gemrl.recipes.continuous import preset_depth
 from gemrl.recipes.discrete import IMAGES, DiscreteRecipe
 from gemrl.spaces import Layout

@@ -70,7 +70,7 @@ def test_methods_that_lack_a_task_are_not_compared_over_all(tmp_path: Path) -> N
     write_run(tmp_path / "d", "td3", "Hopper-v5", 0, [1, 2])
     found = collect(tmp_path)
     assert summary.overall(found)["methods"] == ["gem"]
-    table = summary.score_table(found, "gem")
+    table = summary.normalised_scores(found, "gem")
     assert table.shape == (2, 2)
     assert np.isnan(table).sum() == 1
 

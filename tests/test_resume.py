@@ -308,6 +308,14 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert differences(whole, tmp_path / "run") == []
 
 
+def test_a_damaged_log_is_written_anew_from_the_checkpoint(half: Path, whole: Path, tmp_path: Path) -> None:
+    shutil.copytree(half, tmp_path / "run")
+    for name in ("progress.csv", "evaluations.csv"):
+        (tmp_path / "run" / name).write_bytes(b"\xff\x00\n\xfe\n")
+    assert main(["resume", str(tmp_path / "run"), "--steps", "500"]) == 0
+    assert differences(whole, tmp_path / "run") == []
+
+
 def test_no_checkpoint_that_can_be_read(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(half, tmp_path / "run")
     for folder in (tmp_path / "run" / "checkpoints").iterdir():

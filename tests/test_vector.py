@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from gemrl.agents.host import OffPolicyAgent
+from gemrl.agents.host import OffPolicyAgent, remember
 from gemrl.errors import BadValue, EnvironmentFault
 from gemrl.models import GEM, MODELS
 from gemrl.saving import named_arrays
@@ -154,11 +155,11 @@ def test_cadences_count_single_steps(algo: str, n_envs: int, monkeypatch: pytest
     fields |= {"train_freq": 20, "target_update_interval": period} if period else {}
     model = MODELS[algo]("CartPole-v1" if algo == "dqn" else "Pendulum-v1", n_envs=n_envs, seed=0, **fields)
     assert isinstance(model.agent, OffPolicyAgent)
-    moves, family = [], model.agent._family
+    moves, family, entered = [], model.agent._family, jax.jit(remember, donate_argnums=(0, 1))
 
     def counted(_: Any, learner: Any, memory: Any, rows: Any, count: Any, due: bool) -> tuple[Any, Any, dict[str, Any]]:
         moves.append(due)
-        return *family.remember(learner, memory, rows, count), {}
+        return *entered(learner, memory, rows, count), {}
 
     monkeypatch.setattr(model.agent, "_family", family._replace(train_round=counted))
     model.learn(steps)

@@ -39,7 +39,7 @@ class Agent(Protocol):
         """The environment steps behind number `before`, up to number `step`, after which a round of training is due."""
 
     def refreshes(self, step: int) -> bool:
-        """Whether the next round values the whole memory anew."""
+        """Whether the next round moves targets or computes stored returns anew."""
 
     def learn(self, step: int) -> dict[str, float]:
         """One round of training; its mean losses."""

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family, mean_value, on_host
+from gemrl.agents.host import Family, mean_value, on_host, remember
 from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows, insert
+from gemrl.memory import Memory, Rows
 from gemrl.networks import Actor, Critics
-from gemrl.normalization import Normalizer, normalized, observed
+from gemrl.normalization import Normalizer, normalized
 from gemrl.planning import Array, NStep
 from gemrl.recipes import Recipe
 from gemrl.refreshing import plan, plan_newest, refreshed
@@ -165,11 +165,6 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, chance: Chan
     return learner, (loss, objective)
 
 
-def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
-    """New rows enter the memory, and the normaliser sees their observations."""
-    return observed(learner, new, count), insert(memory, new, count)
-
-
 def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
     """All gradient steps of a round; with the losses of each."""
     # Drawn for all steps at once: random numbers are slow in coming one step at a time.
@@ -234,7 +229,6 @@ def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, 
 
 FAMILY = Family(
     init_learner=init_learner,
-    remember=jax.jit(remember, donate_argnums=(0, 1)),
     train_round=train_round,
     update_period=update_period,
     policy_of=policy_of,

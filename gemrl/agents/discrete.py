@@ -11,12 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import CHUNK, Family, on_host
+from gemrl.agents.host import CHUNK, Family, on_host, remember
 from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.device import ONE_AFTER_THE_OTHER
 from gemrl.errors import BadValue
-from gemrl.memory import Memory, Rows, insert
-from gemrl.normalization import Normalizer, normalized, observed
+from gemrl.memory import Memory, Rows
+from gemrl.normalization import Normalizer, normalized
 from gemrl.planning import Array
 from gemrl.qnetworks import QNetworks
 from gemrl.recipes.discrete import DiscreteRecipe
@@ -130,11 +130,6 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
     return learner, memory
 
 
-def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
-    """New rows enter the memory, and the normaliser sees their observations."""
-    return observed(learner, new, count), insert(memory, new, count)
-
-
 @partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
 def train_round(
     recipe: DiscreteRecipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
@@ -201,7 +196,6 @@ def mean_value(learner: Learner, observation: Array, action: Array) -> Array:
 
 FAMILY = Family(
     init_learner=init_learner,
-    remember=jax.jit(remember, donate_argnums=(0, 1)),
     train_round=train_round,
     update_period=lambda recipe: recipe.target_update_interval,
     policy_of=policy_of,

@@ -12,7 +12,7 @@ import numpy as np
 from gemrl.environments import Transition
 from gemrl.errors import Diverged
 from gemrl.memory import Memory, Rows, cut, insert
-from gemrl.normalization import normalized
+from gemrl.normalization import Learner, normalized, observed
 from gemrl.planning import Array
 from gemrl.recipes import NetworkRecipe
 from gemrl.seeding import stream
@@ -29,10 +29,9 @@ CHUNK = {True: 128, False: 1024}
 
 
 class Family(NamedTuple):
-    """The pure functions of a family of algorithms; `remember` and `train_round` are compiled and overwrite their state."""
+    """The pure functions of a family of algorithms; `train_round` is compiled and overwrites its state."""
 
     init_learner: Callable[[Any, Layout, int], Any]
-    remember: Callable[[Any, Memory, Rows, Array], tuple[Any, Memory]]
     train_round: Callable[[Any, Any, Memory, Rows, Array, bool], tuple[Any, Memory, dict[str, Array]]]
     update_period: Callable[[Any], int | None]
     policy_of: Callable[[Any], Any]
@@ -78,7 +77,7 @@ class OffPolicyAgent:
         """The episodic memory, every observed row included. Look into it at once: the next round overwrites it."""
         if not self._staging.count.any():
             return self._rows()
-        if getattr(self.learner, "normalizer", None) is not None:  # which must not see rows earlier because somebody looks
+        if self.learner.normalizer is not None:  # which must not see rows earlier because somebody looks
             return _inserted(self._rows(), self._staging.rows, self._staging.count)
         self._flush()
         return self._rows()
@@ -172,9 +171,14 @@ class OffPolicyAgent:
         self._ring = jax.device_put(Memory.restored(saved.part("memory"), *self._memory_shape), self._device)
 
     def _flush(self) -> None:
-        self.learner, self._ring = self._family.remember(self.learner, self._rows(), *self._staging.take())
+        self.learner, self._ring = _remembered(self.learner, self._rows(), *self._staging.take())
         # The normaliser has seen more: who goes on from a snapshot would act on that too.
         self._policy = self._family.policy_of(self.learner)
+
+
+def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
+    """New rows enter the memory, and the normaliser sees their observations."""
+    return observed(learner, new, count), insert(memory, new, count)
 
 
 def on_host(tree: Any) -> Any:
@@ -184,5 +188,6 @@ def on_host(tree: Any) -> Any:
 
 _cut = jax.jit(cut, donate_argnums=0)
 _inserted = jax.jit(insert)
+_remembered = jax.jit(remember, donate_argnums=(0, 1))
 mean_value = jax.jit(lambda learner, s, a: learner.critics(normalized(learner.normalizer, s), a).mean(axis=0))
 """The mean Q(s, a) of a learner's critics. [B, D], [B, A] -> [B]."""

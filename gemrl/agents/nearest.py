@@ -114,7 +114,7 @@ class NearestAgent:
         return self.act(observation)
 
     def explore(self, observation: Array, step: int) -> Array:
-        """Random ones, while warming up and then with the probability epsilon; else those of `choose`. [E, *O] -> [E, 1]."""
+        """Random ones, while warming up and then with the probability epsilon; else those of `_choose`. [E, *O] -> [E, 1]."""
         action = self._layout.random_actions(len(observation), self._noise)
         if step < self.recipe.learning_starts:
             return action

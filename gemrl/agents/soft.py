@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family, mean_value, on_host
+from gemrl.agents.host import Family, mean_value, on_host, remember
 from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows, insert
+from gemrl.memory import Memory, Rows
 from gemrl.networks import MLP, Critics
-from gemrl.normalization import Normalizer, normalized, observed
+from gemrl.normalization import Normalizer, normalized
 from gemrl.planning import Array
 from gemrl.recipes import SoftRecipe
 from gemrl.sampling import Place, draw
@@ -159,11 +159,6 @@ def gradient_step(
     return learner, (loss, objective, temperature)
 
 
-def remember(learner: SoftLearner, memory: Memory, new: Rows, count: Array) -> tuple[SoftLearner, Memory]:
-    """New rows enter the memory, and the normaliser sees their observations."""
-    return observed(learner, new, count), insert(memory, new, count)
-
-
 @partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
 def train_round(
     recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
@@ -200,7 +195,6 @@ def sample(recipe: SoftRecipe, policy: Policy, observation: np.ndarray, rng: np.
 
 FAMILY = Family(
     init_learner=init_learner,
-    remember=jax.jit(remember, donate_argnums=(0, 1)),
     train_round=train_round,
     update_period=lambda recipe: None,
     policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer)),

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from gemrl.environments import Transition
-from gemrl.errors import BadValue
+from gemrl.errors import BadValue, ModelFileError
 from gemrl.memory import Memory
 from gemrl.recipes import TabularRecipe
 from gemrl.seeding import stream
@@ -194,6 +194,6 @@ class TabularAgent:
         self._noise.bit_generator.state, self._draws.bit_generator.state = own.facts["noise"], own.facts["draws"]
         acting = fit("acting", own.arrays["acting"], self._acting.shape, self._acting.dtype)
         if not ((acting >= 0) & (acting < self.recipe.tables)).all():
-            raise BadValue("array acting names a table that is not there")
+            raise ModelFileError("array acting names a table that is not there")
         self._acting = np.array(acting)
         self._ring = Memory.restored(saved.part("memory"), *self._memory_shape, host=True)

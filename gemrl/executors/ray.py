@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gemrl.errors import BadValue, MissingExtra
+from gemrl.errors import INTERRUPTED, BadValue, MissingExtra
 from gemrl.executors.local import KILLED, Job, LocalProcess
 from gemrl.locking import is_free
 
 RETRIES = 3
 """How often Ray itself starts a task again whose node or process was lost; then the study does."""
 
-STOPPED = 130
+STOPPED = INTERRUPTED
 """The exit code of a run that was asked to stop."""
 
 PASSED_ON = ("JAX_", "XLA_", "MUJOCO_")

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from gemrl.cli import DONE
 from gemrl.env_args import STICKY, steps_of
-from gemrl.errors import RunFolderError, unknown
+from gemrl.errors import DONE, RunFolderError, unknown
 from gemrl.figures import encoded, evaluated
 from gemrl.figures.palette import GREY, Style, styles
 from gemrl.files import write_bytes
@@ -151,12 +150,13 @@ def captioned(figure: Figure, collection: Collection, methods: Sequence[str], en
     runs = f"{min(seeds)}" if min(seeds) == max(seeds) else f"{min(seeds)} to {max(seeds)}"
     band = {1.0: ", band: one standard deviation of runs", 0.5: ", band: half a standard deviation of runs"}[figure.band]
     smooth = f"moving average over {window} evaluations" if window > 1 else "not smoothed"
-    lucky = {run.recipe.get("evaluation_eps", 0.0) for method in methods for env in envs for run in collection.shown(method, env)}
+    drawn = [run for method in methods for env in envs for run in collection.shown(method, env)]
+    lucky = {run.recipe.get("evaluation_eps", 0.0) for run in drawn}
     evaluations = evaluated("evaluations", max(lucky), always=0.0 not in lucky)
     mean, band = (f"Mean over {runs} runs of", band) if max(seeds) > 1 else ("One run each:", "")
     words = f"{figure.title}. {mean} {evaluations}{band}, {smooth}."
     if ERROR in figure.rows:
-        soft = " The values of sac have entropy in them." if "sac" in methods else ""
+        soft = " The values of sac have entropy in them." if any(run.description["algo"] == "sac" for run in drawn) else ""
         words += f" Estimation error: Q(s, a) minus the discounted return that followed, mean over visited steps.{soft}"
     return words
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from gemrl.errors import UnsupportedSpace, unknown
+from gemrl.literals import split_setting
 from gemrl.losses import FirstCritic
 from gemrl.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
@@ -132,6 +134,11 @@ def recipe(name: str) -> AnyRecipe:
     if name not in RECIPES:
         raise unknown("algorithm", name, RECIPES, f"; known: {', '.join(RECIPES)}")
     return RECIPES[name]
+
+
+def chosen_recipe(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> AnyRecipe:
+    """The recipe `algo` with the environment's preset and then the settings, each field=value."""
+    return recipe(algo).for_environment(env_id, layout).but_as_told([split_setting(setting) for setting in settings])
 
 
 def suited(name: str, layout: Layout) -> str:

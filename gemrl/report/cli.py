@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+
+from gemrl.arguments import Subcommands
 
 
-def add_results(commands: Any) -> None:
+def add_results(commands: Subcommands) -> None:
     """Adds the four commands to those of the parser."""
     for add in (_add_figure, _add_report, _add_compare, _add_export):
         add(commands)
 
 
-def _add_figure(commands: Any) -> None:
+def _add_figure(commands: Subcommands) -> None:
     figure = commands.add_parser(
         "figure",
         help="draw a figure of the paper from runs",
@@ -35,7 +36,7 @@ def _add_figure(commands: Any) -> None:
     figure.set_defaults(command=_figure)
 
 
-def _add_report(commands: Any) -> None:
+def _add_report(commands: Subcommands) -> None:
     report = commands.add_parser(
         "report",
         help="write one HTML file on a folder of runs",
@@ -47,7 +48,7 @@ def _add_report(commands: Any) -> None:
     report.set_defaults(command=_report, csv=[])
 
 
-def _add_compare(commands: Any) -> None:
+def _add_compare(commands: Subcommands) -> None:
     compare = commands.add_parser(
         "compare",
         help="lay other people's results beside runs",
@@ -62,7 +63,7 @@ def _add_compare(commands: Any) -> None:
     compare.set_defaults(command=_compare)
 
 
-def _add_export(commands: Any) -> None:
+def _add_export(commands: Subcommands) -> None:
     export = commands.add_parser(
         "export",
         help="write runs as rl-zoo3's evaluations.npz",

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from gemrl.env_args import env_title, unexpected
+from gemrl.env_args import env_title, id_of, unexpected
 from gemrl.errors import RunFolderError
 from gemrl.report.reading import Run, read_run
 
@@ -44,7 +44,7 @@ class Collection:
         """In the study's order where there is one, else by name."""
         order = list(self.study.get("envs", []))
         place = {env: number for number, env in enumerate(order)}
-        return sorted({run.env for run in self.runs}, key=lambda env: (place.get(env.split(" (")[0], len(order)), env))
+        return sorted({run.env for run in self.runs}, key=lambda env: (place.get(id_of(env), len(order)), env))
 
     @cached_property
     def _compared(self) -> dict[str, Compared]:

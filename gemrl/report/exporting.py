@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from gemrl.cli import DONE
 from gemrl.env_args import plain_name
-from gemrl.errors import RunFolderError
+from gemrl.errors import DONE, RunFolderError
 from gemrl.files import write_bytes
 from gemrl.report.collecting import Collection, collect
 from gemrl.report.reading import Run

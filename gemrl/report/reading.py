@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gemrl import runs
-from gemrl.env_args import env_args
+from gemrl.env_args import env_args, id_of
 from gemrl.errors import DAMAGED, RunFolderError
 from gemrl.recording import read_evaluations
 
@@ -22,7 +22,7 @@ LAST_PART = 0.1
 
 def task_name(env: str) -> str:
     """An environment's name without namespace, version and arguments: ALE/Alien-v5 and AlienNoFrameskip-v4 are Alien."""
-    name = env.split(" (")[0].split(":")[-1].split("/")[-1]
+    name = id_of(env).split(":")[-1].split("/")[-1]
     return re.sub(r"-v\d+$", "", name).removesuffix("NoFrameskip")
 
 

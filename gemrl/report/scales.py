@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gemrl.env_args import is_atari
+from gemrl.env_args import id_of, is_atari
 from gemrl.report.collecting import Collection
 from gemrl.report.reading import task_name
 
@@ -56,4 +56,4 @@ def scale(collection: Collection, env: str) -> Scale:
 
 def _is_published(env: str, source: str) -> bool:
     """Whether an environment is the one that numbers are of: others may call theirs Ant too, or change its arguments."""
-    return is_atari(env.split(" (")[0]) if source == ATARI else re.fullmatch(r"\w+-v\d+", env) is not None
+    return is_atari(id_of(env)) if source == ATARI else re.fullmatch(r"\w+-v\d+", env) is not None

@@ -33,7 +33,7 @@ def curves(collection: Collection, env: str, column: str) -> dict[str, Record]:
         group = collection.shown(method, env)
         if group:
             steps, values = stacked(group, column)
-            drawn = statistics.resampled(values[:, None], np.random.default_rng(0), CURVE_RESAMPLES)
+            drawn = statistics.resampled(values[:, None], _rng(), CURVE_RESAMPLES)
             low, high = statistics.percentiles(drawn[:, :, 0].mean(1))
             middle = values.mean(0)
             found[method] = {"steps": steps, "mean": middle, "low": low, "high": high, "std": values.std(0), "runs": len(group)}
@@ -50,7 +50,7 @@ def score_rows(collection: Collection) -> list[Record]:
             if not group:
                 continue
             scores = collection.scores(method, env)[:, None]
-            middle = statistics.interval(scores, statistics.mean, np.random.default_rng(0))
+            middle = statistics.interval(scores, statistics.mean, _rng())
             steps, values = stacked(group)
             until = steps <= last
             area = statistics.area_under_curve(steps[until], values[:, until]).mean() if until.any() else np.nan
@@ -61,7 +61,7 @@ def score_rows(collection: Collection) -> list[Record]:
     return rows
 
 
-def score_table(collection: Collection, method: str) -> np.ndarray:
+def normalised_scores(collection: Collection, method: str) -> np.ndarray:
     """Normalised scores of a method [runs, environments], NaN where it has fewer runs than elsewhere."""
     columns = []
     for env in collection.envs:
@@ -75,7 +75,7 @@ def overall(collection: Collection) -> Record:
     complete = [method for method in collection.methods if all(collection.of(method, env) for env in collection.envs)]
     if not complete:
         return {"methods": []}
-    tables = {method: score_table(collection, method) for method in complete}
+    tables = {method: normalised_scores(collection, method) for method in complete}
     rival = reference(collection) if reference(collection) in complete else complete[0]
     finite = np.concatenate([table[np.isfinite(table)] for table in tables.values()])
     thresholds = np.linspace(min(0.0, float(finite.min())), max(float(finite.max()), 0.01) * 1.02, THRESHOLDS)

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 import gemrl
-from gemrl.cli import DONE
 from gemrl.env_args import steps_of
-from gemrl.errors import BadValue, MissingExtra, RunFolderError
+from gemrl.errors import DONE, BadValue, MissingExtra, RunFolderError
 from gemrl.figures.palette import styles
 from gemrl.files import write_bytes
 from gemrl.report import summary
@@ -93,7 +92,7 @@ def page(collection: Collection, *, title: str | None = None, films: bool = True
 def contents(collection: Collection, title: str, *, films: bool, others: Sequence[summary.Record]) -> summary.Record:
     """All that the page shows."""
     look = styles([*collection.methods, *(other["method"] for other in others)])
-    budget = [FILMS_LIMIT if films else 0]
+    budget = [FILMS_LIMIT] if films else None
     notes: list[str] = []
     envs = []
     for env in collection.envs:
@@ -111,7 +110,7 @@ def contents(collection: Collection, title: str, *, films: bool, others: Sequenc
         "shared": summary.shared_rows(collection, others),
         "cost": summary.cost_rows(collection),
         "recipes": summary.recipe_differences(collection),
-        "runs": [_run(run, collection, budget if films else None, notes) for run in collection.runs],
+        "runs": [_run(run, collection, budget, notes) for run in collection.runs],
         "leftOut": [reason.replace(f"{collection.folder}/", "") for reason in collection.left_out],
         "notes": notes,
     }

@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from gemrl.errors import BadValue, RunFolderError
+from gemrl.arguments import Subcommands, count
+from gemrl.errors import DONE, FAILED, INTERRUPTED, BadValue, RunFolderError
 from gemrl.studies import STUDIES, Checks, Study, study
 from gemrl.threads import thread_count
+from gemrl.watchdog import ENV_TIMEOUT
 
 if TYPE_CHECKING:
     from gemrl.executors.local import Executor
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
     from gemrl.studies.folder import Keep, PlannedRun
 
 
-def add_options(commands: Any, count: Callable[[str], int]) -> None:
+def add_study(commands: Subcommands) -> None:
     """Adds `gemrl study` to the command line."""
     parser = commands.add_parser(
         "study",
@@ -35,7 +37,7 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
     )
     parser.add_argument("--executor", choices=("local", "ray"), default="local", help="where runs execute (default: local)")
     parser.add_argument("--address", metavar="HOST:PORT", help="of the Ray cluster (default: the one this machine is part of)")
-    parser.add_argument("--gpus-per-run", type=_share, default=0.0, metavar="F", help="with Ray: GPUs of a run, such as 0.25")
+    parser.add_argument("--gpus-per-run", type=_gpus, default=0.0, metavar="F", help="with Ray: GPUs of a run, such as 0.25")
     parser.add_argument("--steps", type=count, metavar="N", help="steps of every run")
     parser.add_argument("--seeds", type=count, metavar="N", help="how many seeds: 0 to N-1")
     parser.add_argument("--env", nargs="+", metavar="ENV", help="only these environments, or others")
@@ -55,7 +57,7 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
         "--env-timeout",
         type=count,
         metavar="S",
-        help="seconds an environment may take to answer (default: 600)",
+        help=f"seconds an environment may take to answer (default: {ENV_TIMEOUT})",
     )
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument("--keep-checkpoints", action="store_true", help="keep checkpoints of finished runs; gigabytes, maybe")
@@ -64,7 +66,7 @@ def add_options(commands: Any, count: Callable[[str], int]) -> None:
     parser.set_defaults(command=run_study)
 
 
-def _share(text: str) -> float:
+def _gpus(text: str) -> float:
     try:
         number = float(text)
     except ValueError:
@@ -99,7 +101,6 @@ def _list_studies() -> int:
     from rich import box
     from rich.table import Table
 
-    from gemrl.cli import DONE
     from gemrl.tables import show
 
     table = Table("study", "what it is", "recipes", "environments", "seeds", "steps", box=box.SIMPLE_HEAD)
@@ -121,7 +122,6 @@ def _check(options: argparse.Namespace, out: Path) -> int:
         if name not in NOT_OF_TRAINING and value not in (None, False, 0.0):
             option = {"settings": "set"}.get(name, name.replace("_", "-"))
             raise BadValue(f"the study {options.name} trains nothing, so it has no --{option}; see `gemrl theory`")
-    from gemrl.cli import DONE
     from gemrl.theory.command import show_theory
 
     if options.dry_run:
@@ -131,7 +131,6 @@ def _check(options: argparse.Namespace, out: Path) -> int:
 
 
 def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
-    from gemrl.cli import DONE
     from gemrl.locking import alone
     from gemrl.studies.folder import Keep, planned, write_study
 
@@ -189,7 +188,6 @@ def _say_what_is_to_do(chosen: Study, plans: list[PlannedRun], workers: int, out
 
 
 def _conduct(name: str, plans: list[PlannedRun], executor: Executor, out: Path, keep: Keep) -> int:
-    from gemrl.cli import INTERRUPTED
     from gemrl.studies.conducting import Conductor
     from gemrl.studies.table import Show
     from gemrl.watchdog import Interrupts, end_now
@@ -209,7 +207,6 @@ def _conduct(name: str, plans: list[PlannedRun], executor: Executor, out: Path, 
 
 
 def _closing_words(conductor: Conductor, name: str, out: Path, say: Callable[[str], None]) -> int:
-    from gemrl.cli import DONE, FAILED, INTERRUPTED
     from gemrl.studies.conducting import State
 
     done, failed, stopped = (len(conductor.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))

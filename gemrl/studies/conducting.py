@@ -9,6 +9,7 @@ from enum import Enum
 from pathlib import Path
 
 from gemrl import checkpoint
+from gemrl.errors import INTERRUPTED
 from gemrl.executors.local import Executor, Process
 from gemrl.locking import is_free
 from gemrl.studies.folder import Keep, PlannedRun, tidy
@@ -20,7 +21,7 @@ TRIES = 2
 KILLS = 4
 """A run that is killed from outside is gone on with, unless it was killed so often without a new checkpoint in between."""
 
-KILLED_BY = {130, 137, 143}
+KILLED_BY = {INTERRUPTED, 137, 143}
 """Exit codes, beside negative ones, of a process that somebody else ended."""
 
 PAUSE = 0.2

@@ -94,15 +94,21 @@ def tabled(plan: PlannedRun, steps: int) -> float:
     return START + (trained * training + (steps + evaluated) * stepping) / 1000
 
 
+def _ratio(plan: PlannedRun, seen: Glance) -> float | None:
+    """How much longer a run takes than the table says; None if it has hardly begun to learn."""
+    if seen.step <= plan.facts["recipe"].get("learning_starts", 0) + 1000:
+        return None
+    return (START + seen.elapsed) / tabled(plan, seen.step)
+
+
 class Estimate:
     """Seconds of runs: the table's, corrected by what runs of the same algorithm and environment took, or their like."""
 
     def __init__(self, plans: Iterable[PlannedRun]) -> None:
         self._ratios: list[tuple[str, str, float]] = []
         for plan in plans:
-            seen = glance(plan.job.folder)
-            if seen.step > plan.facts["recipe"].get("learning_starts", 0) + 1000:
-                ratio = (START + seen.elapsed) / tabled(plan, seen.step)
+            ratio = _ratio(plan, glance(plan.job.folder))
+            if ratio is not None:
                 self._ratios.append((plan.run.entry.label, plan.run.env, ratio))
 
     @property
@@ -117,9 +123,10 @@ class Estimate:
         behind = tabled(plan, seen.step) if seen.step else 0.0  # a run that has not begun still has to start and compile
         return max(0.0, tabled(plan, plan.facts["steps"]) - behind) * self._correction(plan, seen) + 1.0
 
-    def _correction(self, plan: PlannedRun, seen: Glance | None = None) -> float:
-        if seen and seen.step > plan.facts["recipe"].get("learning_starts", 0) + 1000:
-            return (START + seen.elapsed) / tabled(plan, seen.step)
+    def _correction(self, plan: PlannedRun, seen: Glance) -> float:
+        own = _ratio(plan, seen)
+        if own is not None:
+            return own
         label, env = plan.run.entry.label, plan.run.env
         for fits in (
             [ratio for name, place, ratio in self._ratios if (name, place) == (label, env)],

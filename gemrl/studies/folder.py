@@ -14,13 +14,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gemrl import checkpoint, runs
-from gemrl.cli import chosen_recipe
 from gemrl.env_args import parse_env_args, with_sticky
 from gemrl.environments import make
 from gemrl.errors import GemrlError, ModelFileError, RunFolderError, UnknownName
 from gemrl.executors.local import Job
 from gemrl.files import read_json, write_json
-from gemrl.recipes import recipe, suited
+from gemrl.recipes import chosen_recipe, recipe, suited
 from gemrl.spaces import Layout, Spaces
 from gemrl.studies import Study, Trial
 from gemrl.tables import short

@@ -12,8 +12,7 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from gemrl.cli import DONE
-from gemrl.errors import RunFolderError
+from gemrl.errors import DONE, RunFolderError
 from gemrl.figures.theory import draw
 from gemrl.files import write_bytes, write_json
 from gemrl.runs import versions

@@ -14,8 +14,6 @@ from gemrl.tabular import GEM, StepSize, Tabular, learn
 from gemrl.theory.evidence import Finding, Mean, expected_maximum
 from gemrl.theory.theorems import DEEP, LARGE_STEPS, Advance, Budget, equal_values_bias
 
-Array = np.ndarray
-
 TREATMENTS = {
     "bootstrap": GEM,
     "taken for death": replace(GEM, limit_is_death=True),

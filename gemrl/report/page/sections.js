@@ -92,7 +92,7 @@ function others() {
 }
 
 function errors() {
-  const soft = data.methods.some(({ name }) => name === "sac") ? " The values of sac have entropy in them." : "";
+  const soft = data.recipes.some(({ algo }) => algo === "sac") ? " The values of sac have entropy in them." : "";
   return [
     note(
       "How far the critics are from the returns that the policy really gets: Q(s, a) minus the discounted return that followed, " +
