@@ -122,6 +122,9 @@ def test_export_is_what_rl_zoo_reads(study: Collection, tmp_path: Path, capsys: 
     assert "wrote 12 runs" in capsys.readouterr().out
     names = sorted(path.relative_to(tmp_path / "logs").as_posix() for path in (tmp_path / "logs").rglob("*.npz"))
     assert names[:3] == [f"gem/HalfCheetah-v5_{number}/evaluations.npz" for number in (1, 2, 3)]
+    for number, slope in ((1, 100.0), (3, 120.0)):  # by seed
+        with np.load(tmp_path / "logs" / "gem" / f"Hopper-v5_{number}" / "evaluations.npz", allow_pickle=False) as file:
+            np.testing.assert_allclose(file["results"].mean(axis=1), slope * np.arange(1, 11))
     with np.load(tmp_path / "logs" / "gem" / "Hopper-v5_2" / "evaluations.npz", allow_pickle=False) as file:
         assert set(file) == {"timesteps", "results", "ep_lengths"}
         assert file["timesteps"].tolist() == list(range(1000, 11_000, 1000))

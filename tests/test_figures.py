@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from gemrl.cli import main
 from gemrl.errors import RunFolderError
+from gemrl.figures import learning_curve
 from gemrl.figures.palette import styles
-from gemrl.figures.paper import FIGURES, Figure, _curve, _panels, captioned, draw
+from gemrl.figures.paper import ERROR, FIGURES, RETURN, Figure, _curve, _panels, captioned, draw, usual_window
 from gemrl.report.collecting import Collection, collect
 from gemrl.report.reading import stacked, task_name
 from gemrl.report.scales import OWN, REFERENCES, scale
@@ -156,6 +158,46 @@ def test_a_curve_is_mean_and_deviation_of_runs(study: Collection) -> None:
     assert outline[:, 1].max() == pytest.approx(1100 + 0.5 * np.std([1000, 1100, 1200]))
     smooth = _curve(panel, study.of("gem", "Hopper-v5"), "return_mean", 3, 1.0, styles(["gem"])["gem"])
     np.testing.assert_allclose(smooth.get_ydata(), [165, *110 * np.arange(2, 10), 1045])
+
+
+def test_panels_draw_the_column_and_the_band_that_they_say(study: Collection, tmp_path: Path) -> None:
+    import matplotlib.pyplot as plt
+
+    figure = Figure("Two", ("Hopper",), methods=("gem", "td3"), rows=(RETURN, ERROR), band=0.5)
+    picture = _panels(plt, figure, study, ["Hopper-v5"], 1, "")
+    top, bottom = (panel for panel in picture.axes if panel.get_visible())
+    assert (top.get_ylabel(), bottom.get_ylabel()) == ("return", "estimation error")
+    np.testing.assert_allclose(top.lines[0].get_ydata(), 110 * np.arange(1, 11))
+    np.testing.assert_allclose(bottom.lines[0].get_ydata(), np.arange(1, 11))
+    highest = top.collections[0].get_paths()[0].vertices[:, 1].max()
+    assert highest == pytest.approx(1100 + 0.5 * np.std([1000, 1100, 1200]))
+    (legend,) = picture.legends
+    named = {text.get_text(): line.get_color() for text, line in zip(legend.get_texts(), legend.get_lines(), strict=True)}
+    assert named == {"gem": top.lines[0].get_color(), "td3": top.lines[1].get_color()}
+    assert [top.xaxis.get_major_formatter()(x, 0) for x in (500, 5_000, 2_500_000)] == ["500", "5k", "2.5M"]
+    plt.close(picture)
+
+
+@pytest.mark.parametrize(("count", "window"), [(49, 1), (50, 5)])
+def test_curves_of_fifty_evaluations_are_smoothed(count: int, window: int, tmp_path: Path) -> None:
+    for algo, number in (("gem", 60), ("td3", count)):
+        write_run(tmp_path / algo, algo, "Hopper-v5", 0, range(number))
+    assert usual_window(collect(tmp_path), ["Hopper-v5"]) == window
+
+
+def test_the_learning_curve_is_that_of_the_evaluations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn: list[Any] = []
+
+    def kept(picture: Any) -> bytes:
+        drawn.append(picture)
+        return b""
+
+    monkeypatch.setattr("gemrl.figures.encoded", kept)
+    learning_curve(write_run(tmp_path, "gem", "Hopper-v5", 0, [5.0, 7.0, 6.0]))
+    top, bottom = drawn[0].axes
+    np.testing.assert_array_equal(top.lines[0].get_xydata(), [[1000, 5], [2000, 7], [3000, 6]])
+    assert top.collections[0].get_paths()[0].vertices[:, 1].max() == 8  # a standard deviation of episodes above 7
+    np.testing.assert_array_equal(bottom.lines[1].get_ydata(), [1, 2, 3])
 
 
 def test_the_command_draws_what_there_is(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

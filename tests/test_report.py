@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gemrl import statistics
 from gemrl.cli import main
 from gemrl.report import summary
 from gemrl.report.collecting import Collection, collect
-from gemrl.report.scales import REFERENCES
-from gemrl.report.writing import page, plain
+from gemrl.report.scales import REFERENCES, scale
+from gemrl.report.writing import contents, page, plain
 from tests.folders import write_run, write_study
 
 pytest.importorskip("plotly")
@@ -61,6 +62,47 @@ def test_over_all_tasks(study: Collection) -> None:
     assert gem["iqm"] == pytest.approx(np.mean(sorted(each)[1:-1]))
     assert found["efficiency"]["gem"]["value"][-1] == pytest.approx(gem["iqm"])
     assert found["parts"][0] == pytest.approx(0.1)
+
+
+def test_every_method_has_its_own_numbers_over_all_tasks(tmp_path: Path) -> None:
+    """With a third task, of another length; all curves are straight from 0 to their end."""
+    write_study(tmp_path)
+    for algo, top in (("gem", 300.0), ("td3", 200.0)):
+        for seed in range(3):
+            returns = [top * (1 + seed / 10) * k / 20 for k in range(1, 21)]
+            write_run(tmp_path / algo / "Walker2d-v5" / str(seed), algo, "Walker2d-v5", seed, returns)
+    found = collect(tmp_path)
+    whole = summary.overall(found)
+    lows, highs = np.array([scale(found, env)[:2] for env in found.envs]).T
+    for row in whole["rows"]:
+        table = summary.normalised_scores(found, row["method"])
+        means = table.mean(0)
+        assert (row["mean"], row["median"]) == (pytest.approx(means.mean()), pytest.approx(np.median(means)))
+        assert row["low"] < row["iqm"] < row["high"]
+        above = [(table > threshold).mean() for threshold in whole["thresholds"]]
+        np.testing.assert_allclose(whole["profile"][row["method"]]["value"], above)
+        ends = np.array([[run.evaluations["return_mean"][-1] for run in found.of(row["method"], env)] for env in found.envs]).T
+        half = np.interp(0.55, whole["parts"], whole["efficiency"][row["method"]]["value"])
+        assert half == pytest.approx(statistics.iqm((0.55 * ends - lows) / (highs - lows)), rel=1e-2)
+
+
+def test_curves_and_costs_are_those_of_their_columns(study: Collection) -> None:
+    curve = summary.curves(study, "Hopper-v5", "return_mean")["gem"]
+    assert curve["std"][-1] == pytest.approx(np.std([1000, 1100, 1200]))
+    assert (curve["low"][-1], curve["high"][-1]) == (pytest.approx(1000), pytest.approx(1200))
+    data = contents(study, "", films=False, others=[])
+    hopper = next(env for env in data["envs"] if env["id"] == "Hopper-v5")
+    np.testing.assert_array_equal(hopper["errors"]["gem"]["mean"], np.arange(1, 11))
+    assert data["runs"][0]["hours"] == pytest.approx(5000 / 3600)
+    assert {row["minutes_each"] for row in summary.cost_rows(study)} == {5000 / 60}
+
+
+def test_fields_that_depend_on_the_task_are_told(tmp_path: Path) -> None:
+    for env, depth in (("Ant-v5", 1000), ("Hopper-v5", 5)):
+        write_run(tmp_path / env, "gem", env, 0, [1], depth=depth)
+    ((name, values),) = summary.recipe_differences(collect(tmp_path))[0]["by_task"]
+    planner = "Planned(planner=Twin(depth={}))"
+    assert (name, values) == ("targets", {"Ant-v5": planner.format(1000), "Hopper-v5": planner.format(5)})
 
 
 def test_methods_that_lack_a_task_are_not_compared_over_all(tmp_path: Path) -> None:
@@ -156,6 +198,10 @@ def test_films_are_in_the_page_while_there_is_room(tmp_path: Path, monkeypatch: 
     data = data_of(page(found))
     assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
     assert "long.mp4" in data["notes"][0]
+    monkeypatch.setattr("gemrl.report.writing.FILM_LIMIT", 1000)
+    monkeypatch.setattr("gemrl.report.writing.FILMS_LIMIT", 104)  # room for the longer one, but not after the first
+    data = data_of(page(found))
+    assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
 
 
 @pytest.fixture(scope="module")
@@ -183,7 +229,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture(scope="module")
 def watched(browser: Any, address: str) -> Iterator[tuple[Any, list[str]]]:
-    """The page, opened once by a link to its first run, and a list of all it complains about or asks the network for."""
+    """The page, opened once, and a list of all it complains about or asks the network for."""
     context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
     tab, trouble = context.new_page(), []
 
@@ -194,22 +240,28 @@ def watched(browser: Any, address: str) -> Iterator[tuple[Any, list[str]]]:
     tab.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
     tab.on("pageerror", lambda error: trouble.append(str(error)))
     tab.on("request", requested)
-    tab.goto(f"{address}#run-0")
+    tab.goto(address)
     yield tab, trouble
     context.close()
 
 
 @pytest.fixture
 def opened(watched: tuple[Any, list[str]]) -> Iterator[Any]:
-    """The page with no run open; trouble fails the test."""
+    """The page as it is at first, whatever other tests did to it; trouble fails the test."""
     tab, trouble = watched
-    tab.evaluate("() => document.getElementById('run').close()")
+    tab.emulate_media(color_scheme="light")
+    tab.set_viewport_size({"width": 1300, "height": 900})
+    tab.evaluate("() => { localStorage.clear(); history.replaceState(null, '', location.pathname); }")
+    tab.reload()
     yield tab
     assert trouble == []
 
 
-def test_a_link_leads_to_a_run(watched: tuple[Any, list[str]]) -> None:
-    assert watched[0].locator("dialog[open] h2").inner_text() == "gem on HalfCheetah-v5, seed 0"
+def test_a_link_leads_to_a_run(browser: Any, address: str) -> None:
+    tab = browser.new_page()
+    tab.goto(f"{address}#run-0")
+    assert tab.locator("dialog[open] h2").inner_text() == "gem on HalfCheetah-v5, seed 0"
+    tab.close()
 
 
 RANGE = "gd => gd._fullLayout.xaxis.range"

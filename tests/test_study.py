@@ -283,9 +283,16 @@ def test_kills_at_random_moments(own: Path, undisturbed: Path, tmp_path: Path) -
         if sitting == "interrupted":
             assert "the same command continues" in study.said
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
+        else:
+            deadline = time.monotonic() + 120
+            while any(Path(f"/proc/{pid}").exists() for pid in workers):
+                assert time.monotonic() < deadline, "a run goes on unseen"
+                time.sleep(0.1)
     assert study.process.wait(600) == 0, study.said
-    assert KILLED in study.said
+    assert study.said.count(KILLED) >= 2
     for place in PLACES:
         assert same_runs(undisturbed / place, tmp_path / "out" / place)
         assert study.said.count(f"{place.split('/')[0]} on Pendulum-v1, seed 0: done") == 1
+        steps = [line.split(",")[0] for line in (tmp_path / "out" / place / "progress.csv").read_text().splitlines()[1:]]
+        assert len(set(steps)) == len(steps)
     assert {str(file.parent.relative_to(tmp_path / "out")) for file in tmp_path.rglob("run.json")} == set(PLACES)

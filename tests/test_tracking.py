@@ -38,6 +38,31 @@ def test_tensorboard_reads_what_was_written(tmp_path: Path) -> None:
     assert all(name.encode() in events.read_bytes() for name in ("rollout/ep_rew_mean", "eval/mean_reward", "train/critic_loss"))
 
 
+def events_of(file: Path) -> list[Any]:
+    """The records of a TensorBoard file: a length, its checksum, the record, its checksum."""
+    from tensorboardX.proto.event_pb2 import Event
+
+    data, at, found = file.read_bytes(), 0, []
+    while at < len(data):
+        (length,) = struct.unpack_from("<Q", data, at)
+        found.append(Event.FromString(data[at + 12 : at + 12 + length]))
+        at += 16 + length
+    return found
+
+
+def test_tensorboard_has_every_step_once(tmp_path: Path) -> None:
+    pytest.importorskip("tensorboardX")
+    assert train(tmp_path / "run", "--tensorboard") == 0
+    assert main(["resume", str(tmp_path / "run"), "--steps", "300"]) == 0
+    files = sorted((tmp_path / "run" / "tensorboard").iterdir(), key=lambda file: file.stat().st_mtime_ns)
+    told = [[(event, value.tag) for event in events_of(file) for value in event.summary.value] for file in files]
+    steps = [[event.step for event, tag in one if tag == "eval/mean_reward"] for one in told]
+    assert steps == [[100, 200], [300]]
+    assert [event.step for event in events_of(files[1]) if event.HasField("session_log")] == [
+        201
+    ]  # beyond a kill
+
+
 @pytest.fixture
 def trackio_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     pytest.importorskip("trackio")
