@@ -58,9 +58,7 @@ def test_tensorboard_has_every_step_once(tmp_path: Path) -> None:
     told = [[(event, value.tag) for event in events_of(file) for value in event.summary.value] for file in files]
     steps = [[event.step for event, tag in one if tag == "eval/mean_reward"] for one in told]
     assert steps == [[100, 200], [300]]
-    assert [event.step for event in events_of(files[1]) if event.HasField("session_log")] == [
-        201
-    ]  # beyond a kill
+    assert [event.step for event in events_of(files[1]) if event.HasField("session_log")] == [201]  # beyond a kill
 
 
 @pytest.fixture
