@@ -137,6 +137,7 @@ def test_styles_differ() -> None:
     names = [f"other-{number}" for number in range(24)] + ["gem"]
     found = styles(names)
     assert len(set(found.values())) == 25
+    assert len({(look.colour, look.mark) for look in found.values()}) == 25  # for who does not see dashes
     assert found["gem"].colour == "#0072B2"
 
 

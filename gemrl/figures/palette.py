@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from itertools import count, product
+from itertools import count
 from typing import NamedTuple
 
 BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777"
@@ -33,7 +33,10 @@ def is_gem(name: str) -> bool:
 
 def styles(names: Iterable[str]) -> dict[str, Style]:
     """A style for each name, no two alike up to 28 of them; gem, or the first of its kin where there is no gem, is blue."""
-    every = [Style(colour, dash, mark) for dash, (colour, mark) in product(DASHES, zip(COLOURS, MARKS, strict=True))]
+    every = []
+    for turn, dash in enumerate(DASHES):
+        marks = MARKS[turn:] + MARKS[:turn]  # so that a colour comes back with another mark
+        every += [Style(colour, dash, mark) for colour, mark in zip(COLOURS, marks, strict=True)]
     order = sorted(dict.fromkeys(names), key=lambda name: not is_gem(name))
     places = {name: HOMES[name] for name in order if name in HOMES}
     free = (place for place in count() if place not in places.values())
