@@ -148,7 +148,7 @@ _ALL = (
     ),
     Study(
         "ablation",
-        "what GEM is without each of its parts: returns and estimation error (the paper's ablation)",
+        "GEM without each of its parts: returns and estimation error (the paper's ablation)",
         ("gem", "td3", "td3-sil", "gem-no-tbp", "gem-no-asymmetry", "gem-lambda", "optimality-tightening", "redq"),
         ("HalfCheetah-v5", "Ant-v5", "Humanoid-v5"),
         settings=(WARM_UP,),
@@ -163,7 +163,7 @@ _ALL = (
     Study("atari", "GEM beside DQN and its relatives on Atari games (the paper's Atari figure)", DISCRETE, PLAIN, **ATARI),
     Study(
         "atari-rollout",
-        "how far GEM's rollouts look, on Atari games (the paper's appendix)",
+        "Rollout lengths of GEM on Atari games (the paper's appendix)",
         tuple(f"gem-discrete depth={depth}" for depth in (1, 5, 20, 100, 1000)),
         PLAIN,
         **ATARI,
@@ -188,7 +188,7 @@ _ALL = (
     ),
     Study(
         "ladder",
-        "from a plain memory agent up to GEM, one part a rung, td3 beside it",
+        "The ladder: from a plain memory agent up to GEM, one part a rung, td3 beside it",
         ("td3", *(f"ladder-{rung}" for rung in range(7))),
         ("HalfCheetah-v5",),
         (0, 1),

@@ -38,7 +38,7 @@ function overall() {
   if (methods.length < 2) return null;
   const absent = data.methods.map(({ name }) => name).filter((name) => !methods.includes(name));
   const lacking = absent.length ? ` Not here, for want of runs on some task: ${absent.join(", ")}.` : "";
-  const tasks = data.envs.length === 1 ? "the one task" : `all ${data.envs.length} tasks`;
+  const tasks = ["no task", "the one task", "both tasks"][data.envs.length] || `all ${data.envs.length} tasks`;
   const single = rows.every((row) => row.runs === 1);
   const intervals = single ? "one run each, so without intervals" : "with stratified bootstrap 95% intervals";
   const even = { type: "line", yref: "paper", y0: 0, y1: 1, x0: 0.5, x1: 0.5, line: { width: 1, color: "#888888", dash: "dot" } };
