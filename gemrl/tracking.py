@@ -6,6 +6,7 @@ import importlib
 import io
 import secrets
 import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stdout
 from pathlib import Path
@@ -38,7 +39,9 @@ class TensorBoard:
         check_installed("tensorboardX", "tensorboard")
         from tensorboardX import SummaryWriter
 
-        self._writer = SummaryWriter(str(folder), purge_step=None if step is None else step + 1)
+        # Its files are named by the second: without the suffix, two of one second would be one, and the first lost.
+        suffix, beyond = f".{time.time_ns()}", None if step is None else step + 1
+        self._writer = SummaryWriter(str(folder), purge_step=beyond, filename_suffix=suffix)
 
     def write(self, values: Mapping[str, float], step: int) -> None:
         for name, value in values.items():
