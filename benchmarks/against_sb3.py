@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
-from gemrl.recipes import RECIPES
-from gemrl.recording import EVALUATION_COLUMNS, read_evaluations
+from gemrl.algorithms.registry import RECIPES
+from gemrl.experiments.run_logs import EVALUATION_COLUMNS, read_evaluations
 
 ENVS, ALGOS, STEPS, WARM_UP = ("Hopper-v5", "HalfCheetah-v5"), ("td3", "sac"), 30_000, 10_000
 
@@ -41,8 +41,8 @@ def train_theirs(algo: str, env_id: str, seed: int, folder: Path) -> None:
     from stable_baselines3 import SAC, TD3
     from stable_baselines3.common.noise import NormalActionNoise
 
-    from gemrl.environments import make
-    from gemrl.evaluation import Evaluator
+    from gemrl.envs.making import make
+    from gemrl.training.evaluation import Evaluator
 
     torch.set_num_threads(1)
     env = make(env_id)

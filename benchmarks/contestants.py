@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.wrappers import FrameStackObservation
 
 from benchmarks.timing import seconds
-from gemrl.recipes import NetworkRecipe, recipe
+from gemrl.algorithms.registry import NetworkRecipe, recipe
 
 ENV, EPISODE = "HalfCheetah-v5", 1000
 OBSERVATION, ACTION, STACK, CHOICES = 17, 6, (4, 84, 84), 9
@@ -42,7 +42,7 @@ class Contest:
 
     def env(self) -> gym.Env:
         """Where models live."""
-        from gemrl.environments import make
+        from gemrl.envs.making import make
 
         return FrameStackObservation(Screens(), STACK[0]) if self.images else make(ENV)
 
@@ -82,7 +82,7 @@ class Ours:
     def _model(self, gradient_steps: int) -> Any:
         """The model whose rounds have so many steps. A round is compiled for them, so each number has a model of its own."""
         if gradient_steps not in self._models:
-            from gemrl.models import MODELS
+            from gemrl.training.models import MODELS
 
             contest = CONTESTS[self._algo]
             fields: dict[str, Any] = {"buffer_size": contest.buffer, "learning_starts": 0, "gradient_steps": gradient_steps}
@@ -103,7 +103,7 @@ class Ours:
 
 def _fill(agent: Any, contest: Contest) -> None:
     """Random rows enter our memory, in episodes cut by a time limit."""
-    from gemrl.environments import Transition
+    from gemrl.core.steps import Transition
 
     no, yes = np.zeros(1, bool), np.ones(1, bool)
     for number, (state, action, reward, following) in enumerate(zip(*contest.rows(), strict=True)):
@@ -121,7 +121,7 @@ class Theirs:
         from stable_baselines3.common.logger import Logger
         from stable_baselines3.common.noise import NormalActionNoise
 
-        from gemrl.spaces import Spaces
+        from gemrl.envs.spaces import Spaces
 
         torch.set_num_threads(threads)
         contest = CONTESTS[algo]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gemrl.recording import read_evaluations
+from gemrl.experiments.run_logs import read_evaluations
 
 SOLVED = {"CartPole-v1": 475.0, "LunarLander-v3": 200.0}
 """The mean return of an evaluation from which on a task counts as solved."""

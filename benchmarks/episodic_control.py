@@ -18,16 +18,16 @@ from rich.progress import track
 
 from benchmarks.q_learning import STEP_SIZE, QLearning
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
-from gemrl.agents import Agent
-from gemrl.agents.kinds import make_agent
+from gemrl.agents.making import make_agent
 from gemrl.agents.nearest import NearestAgent
-from gemrl.mdps import MDP, grid, policy_value, q_star
-from gemrl.recipes import NearestRecipe
-from gemrl.recipes.discrete import DQN
-from gemrl.recording import read_evaluations
-from gemrl.theory.evidence import Mean
-from gemrl.training import train
-from gemrl.vector import as_task
+from gemrl.agents.protocol import Agent
+from gemrl.algorithms.recipes.discrete import DQN
+from gemrl.algorithms.registry import NearestRecipe
+from gemrl.analysis.theory.evidence import Mean
+from gemrl.analysis.theory.mdps import MDP, grid, policy_value, q_star
+from gemrl.envs.vector import as_task
+from gemrl.experiments.run_logs import read_evaluations
+from gemrl.training.loop import train
 
 SIDE, LIMIT, STEPS, EVERY = 12, 500, 6_000, 250
 WORLDS = {"deterministic": 0.0, "slippery": 0.2}

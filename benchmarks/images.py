@@ -12,11 +12,11 @@ import numpy as np
 
 from benchmarks.contestants import CHOICES, STACK
 from benchmarks.timing import alternate, resident, seconds
+from gemrl.agents.device import ONE_AFTER_THE_OTHER
 from gemrl.agents.discrete import init_learner, refresh
-from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory
-from gemrl.recipes.discrete import GEM_DISCRETE
-from gemrl.spaces import Layout
+from gemrl.agents.memory.ring import Memory
+from gemrl.algorithms.recipes.discrete import GEM_DISCRETE
+from gemrl.core.layout import Layout
 
 LAYOUT = Layout(STACK, 1, CHOICES, "uint8", frames=STACK[0])
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
-from gemrl.recipes import GROUPS
-from gemrl.recording import read_evaluations
+from gemrl.algorithms.registry import GROUPS
+from gemrl.experiments.run_logs import read_evaluations
 
 ENV, STEPS = "HalfCheetah-v5", 30_000
 NAMES = ["td3", *GROUPS["ladder"]]

@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from gemrl.environments import Transition
-from gemrl.recipes import NearestRecipe
-from gemrl.seeding import stream
+from gemrl.algorithms.registry import NearestRecipe
+from gemrl.core.seeding import stream
+from gemrl.core.steps import Transition
 
 STEP_SIZE = {False: 1.0, True: 0.1}
 """By whether the world slips: where a pair always leads to the same state, the whole step is the best one."""

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from gemrl.threads import LIBRARIES
+from gemrl.core.threads import LIBRARIES
 
 RESULTS = Path("results")
 """Where evaluations of finished runs are kept; models are not."""

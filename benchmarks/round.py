@@ -17,17 +17,17 @@ import numpy as np
 
 from benchmarks import dense
 from benchmarks.timing import Samples, alternate, medians, processors, seconds
-from gemrl import checkpoint
 from gemrl.agents.continuous import gradient_steps, init_learner, refresh, train_round
-from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows, empty_rows
-from gemrl.models import GEM
-from gemrl.planning import Twin
-from gemrl.recipes import GEM as GEM_RECIPE
-from gemrl.recipes import Recipe
-from gemrl.refreshing import plan
-from gemrl.runs import versions
-from gemrl.spaces import Layout
+from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.memory.refresh import plan
+from gemrl.agents.memory.ring import Memory, Rows, empty_rows
+from gemrl.algorithms.planning import Twin
+from gemrl.algorithms.registry import GEM as GEM_RECIPE
+from gemrl.algorithms.registry import Recipe
+from gemrl.core.layout import Layout
+from gemrl.experiments import checkpoints
+from gemrl.experiments.versions import versions
+from gemrl.training.models import GEM
 
 OBSERVATION, ACTION, EPISODE = 17, 6, 1000
 LAYOUT = Layout((OBSERVATION,), ACTION)
@@ -166,7 +166,7 @@ def checkpoint_seconds(case: Case) -> float:
     model.learn(1)
     model.agent._ring = full_memory(case.rows)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        return statistics.median(seconds(partial(checkpoint.write, Path(folder), model, {}, {})) for _ in range(5))
+        return statistics.median(seconds(partial(checkpoints.write, Path(folder), model, {}, {})) for _ in range(5))
 
 
 def main() -> None:
@@ -188,7 +188,7 @@ def main() -> None:
     with_training = recipe.train_freq / (recipe.train_freq / acting + times["round"])
     print(f"environment steps per second with training, memory full: {with_training:.1f}")
     writing = checkpoint_seconds(case)
-    part = writing / max(checkpoint.SECONDS, writing / checkpoint.SHARE)
+    part = writing / max(checkpoints.SECONDS, writing / checkpoints.SHARE)
     print(f"checkpoint, memory full: {1e3 * writing:.0f} ms, by default {part:.2%} of training time")
 
 

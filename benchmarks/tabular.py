@@ -12,9 +12,9 @@ import gymnasium as gym
 import numpy as np
 
 from benchmarks.queue import RESULTS
-from gemrl.environments import make
-from gemrl.models import MODELS
-from gemrl.training import scheduled
+from gemrl.envs.making import make
+from gemrl.training.loop import scheduled
+from gemrl.training.models import MODELS
 
 TARGET = RESULTS / "tabular" / "evaluations.csv"
 COLUMNS = ("world", "algorithm", "seed", "step", "return_mean", "return_std", "length_mean", "estimation_error")

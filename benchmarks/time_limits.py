@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
-from gemrl.recording import read_evaluations
+from gemrl.experiments.run_logs import read_evaluations
 
 ENV, STEPS = "Pendulum-v1", 8_000
 CASES = {

@@ -10,28 +10,30 @@ JAX is imported with the first model, not before, so that the command line answe
 from __future__ import annotations
 
 import importlib
+from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from gemrl.core.version import __version__ as __version__
+from gemrl.training import display
 
 if TYPE_CHECKING:
-    from gemrl.callbacks import Callback
-    from gemrl.errors import GemrlError
-    from gemrl.model import Model
-    from gemrl.models import DDPG, DQN, GEM, MFEC, REDQ, SAC, TD3
-    from gemrl.recipes import RECIPES, Recipe, difference
-    from gemrl.runs import load
+    from gemrl.algorithms.registry import RECIPES, Recipe, difference
+    from gemrl.core.exceptions import GemrlError
+    from gemrl.experiments.loading import load
+    from gemrl.training.callbacks import Callback
+    from gemrl.training.loop import Moment
+    from gemrl.training.model import Model
+    from gemrl.training.models import DDPG, DQN, GEM, MFEC, REDQ, SAC, TD3
 
-_HOMES = {
-    **dict.fromkeys(("DDPG", "DQN", "GEM", "MFEC", "REDQ", "SAC", "TD3"), "models"),
-    "Model": "model",
-    "Callback": "callbacks",
-    "load": "runs",
-    "RECIPES": "recipes",
-    "Recipe": "recipes",
-    "difference": "recipes",
-    "GemrlError": "errors",
+_MODULES = {
+    **dict.fromkeys(("DDPG", "DQN", "GEM", "MFEC", "REDQ", "SAC", "TD3"), "training.models"),
+    "Model": "training.model",
+    "Callback": "training.callbacks",
+    "load": "experiments.loading",
+    **dict.fromkeys(("RECIPES", "Recipe", "difference"), "algorithms.registry"),
+    "GemrlError": "core.exceptions",
 }
+"""The module that each public name comes from."""
 
 __all__ = [
     "DDPG",
@@ -52,10 +54,20 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'gemrl' has no attribute {name!r}")
-    return getattr(importlib.import_module(f"gemrl.{_HOMES[name]}"), name)
+    return getattr(importlib.import_module(f"gemrl.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOMES])
+    return sorted([*globals(), *_MODULES])
+
+
+def _progress_bar(moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+    """The terminal's progress bar, for `learn(progress_bar=True)`."""
+    from gemrl.cli.console import with_progress
+
+    return with_progress(moments, steps, title)
+
+
+display.use(_progress_bar)  # the package's top level is the one place that knows both models and the terminal

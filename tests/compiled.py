@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import jax
 
-from gemrl import memory, refreshing, sampling
 from gemrl.agents import continuous, discrete, values
+from gemrl.agents.memory import refresh as refreshing
+from gemrl.agents.memory import ring, sampling
 
-insert = jax.jit(memory.insert)
-cut = jax.jit(memory.cut)
+insert = jax.jit(ring.insert)
+cut = jax.jit(ring.cut)
 plan = jax.jit(refreshing.plan, static_argnums=1)
 draw = jax.jit(sampling.draw, static_argnums=2, static_argnames="planned")
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gemrl.progress import PROGRESS_COLUMNS
-from gemrl.recipes import RECIPES
-from gemrl.recording import EVALUATION_COLUMNS
-from gemrl.runs import versions
+from gemrl.algorithms.registry import RECIPES
+from gemrl.experiments.run_logs import EVALUATION_COLUMNS
+from gemrl.experiments.versions import versions
+from gemrl.training.metrics import PROGRESS_COLUMNS
 
 
 def write_run(

@@ -15,12 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from gemrl import checkpoint
-from gemrl.errors import GemrlError
-from gemrl.files import digest_of, read_json, write_sealed
-from gemrl.model import Model
-from gemrl.runs import load
-from gemrl.saving import named_arrays
+from gemrl.core.exceptions import GemrlError
+from gemrl.core.files import digest_of, read_json, write_sealed
+from gemrl.experiments import checkpoints
+from gemrl.experiments.loading import load
+from gemrl.training.model import Model
+from gemrl.training.pytrees import named_arrays
 
 TRAP = Path("tests-fuzz-trap")
 """A pickle that is loaded would make this file."""
@@ -162,7 +162,7 @@ class Fuzzer:
 
     def _load(self, *, alike: bool) -> None:
         try:
-            found = checkpoint.read(self._copy)
+            found = checkpoints.read(self._copy)
             model = load(found.model)
             if alike:
                 assert self._fingerprint(model) == self._expected

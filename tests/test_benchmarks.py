@@ -9,13 +9,13 @@ from benchmarks import dense
 from benchmarks.against_sb3 import Theirs
 from benchmarks.episodic_control import SIDE, Walk, sparse_grid, worth
 from benchmarks.q_learning import QLearning
-from gemrl.environments import make
-from gemrl.evaluation import Evaluator
-from gemrl.mdps import policy_value, q_star
-from gemrl.planning import Twin
-from gemrl.recipes import NearestRecipe
-from gemrl.training import train
-from gemrl.vector import as_task
+from gemrl.algorithms.planning import Twin
+from gemrl.algorithms.registry import NearestRecipe
+from gemrl.analysis.theory.mdps import policy_value, q_star
+from gemrl.envs.making import make
+from gemrl.envs.vector import as_task
+from gemrl.training.evaluation import Evaluator
+from gemrl.training.loop import train
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7, 30, 1000])

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gemrl import GEM, SAC, Callback, Model
-from gemrl.training import Moment
+from gemrl.training.loop import Moment
 from tests.conftest import SMALL
 
 sb3_callbacks = pytest.importorskip("stable_baselines3.common.callbacks")
@@ -121,7 +121,7 @@ def test_a_logger_of_stable_baselines3(tmp_path: Path) -> None:
 def test_a_second_call_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """And its speed is its own."""
     clock = itertools.count()
-    monkeypatch.setattr("gemrl.progress.monotonic", lambda: float(next(clock)))
+    monkeypatch.setattr("gemrl.training.metrics.monotonic", lambda: float(next(clock)))
     model = pendulum().learn(400)
     first = model._progress.line(400, None)
     model.learn(400, reset_num_timesteps=False)

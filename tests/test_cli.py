@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 import gemrl
-from gemrl.cli import main
-from gemrl.env_args import env_folder
-from gemrl.errors import RunFolderError
-from gemrl.recipes import RECIPES, Recipe, TabularRecipe
-from gemrl.recording import read_evaluations
-from gemrl.runs import describe
+from gemrl.algorithms.registry import RECIPES, Recipe, TabularRecipe
+from gemrl.cli.main import main
+from gemrl.core.exceptions import RunFolderError
+from gemrl.experiments.description import env_folder
+from gemrl.experiments.run_folder import describe
+from gemrl.experiments.run_logs import read_evaluations
 from tests.conftest import SMALL_WORDS
 
 WORDS = ["--eval-every", "100", "--eval-episodes", "2", *SMALL_WORDS, "--set", "exploration_noise=0.2"]

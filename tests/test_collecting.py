@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemrl.cli import main
-from gemrl.figures.palette import BLUE, styles
-from gemrl.report.collecting import Collection, collect
-from gemrl.report.markdown import digits, score_table
-from gemrl.report.reading import task_name
-from gemrl.report.scales import FALLEN, OWN, scale
-from gemrl.report.summary import curves, reference, score_rows
+from gemrl.analysis.palette import BLUE, styles
+from gemrl.analysis.report.markdown import digits, score_table
+from gemrl.analysis.report.summary import curves, reference, score_rows
+from gemrl.analysis.results.collection import Collection, collect
+from gemrl.analysis.results.run import task_name
+from gemrl.analysis.results.scales import FALLEN, OWN, scale
+from gemrl.cli.main import main
 from tests.folders import write_run, write_study
 
 

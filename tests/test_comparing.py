@@ -7,10 +7,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from gemrl.cli import main
-from gemrl.report.collecting import Collection, collect
-from gemrl.report.comparing import beside, partners, read_points
-from gemrl.report.summary import shared_rows
+from gemrl.analysis.report.comparison import beside, partners, read_points
+from gemrl.analysis.report.summary import shared_rows
+from gemrl.analysis.results.collection import Collection, collect
+from gemrl.cli.main import main
 from tests.folders import write_run, write_study
 from tests.test_report import data_of
 

@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from gemrl.executors.local import Job, Local
-from gemrl.studies import Study, conducting, table
-from gemrl.studies.conducting import Conductor, State
-from gemrl.studies.folder import Keep, planned
-from gemrl.watchdog import Interrupts
+from gemrl.cli import study_table
+from gemrl.core.processes import Interrupts
+from gemrl.experiments.executors.base import Job
+from gemrl.experiments.executors.local import Local
+from gemrl.experiments.studies import conductor
+from gemrl.experiments.studies.conductor import Conductor, State
+from gemrl.experiments.studies.folder import Keep, planned
+from gemrl.experiments.studies.study import Study
 
 Deed = Callable[[], int]
 """What a process does, and the exit code that it ends with."""
@@ -79,7 +82,7 @@ class Acting:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conducting, "PAUSE", 0.0)
+    monkeypatch.setattr(conductor, "PAUSE", 0.0)
 
 
 def conduct(plans: list[Any], script: Script, show: Callable[[], None] = lambda: None) -> tuple[list[State], list[str]]:
@@ -124,7 +127,7 @@ def test_who_fails_once_may_be_done_the_second_time(tmp_path: Path) -> None:
 
 HOLDER = """
 import pathlib, sys
-from gemrl.locking import alone
+from gemrl.core.locking import alone
 with alone(pathlib.Path(sys.argv[1])):
     print("mine", flush=True)
     sys.stdin.read()
@@ -155,12 +158,12 @@ def test_a_folder_in_use_is_waited_for_and_takes_a_slot(tmp_path: Path) -> None:
 def test_the_live_table_shows_every_state(tmp_path: Path, height: int, monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     terminal = Console(file=written, force_terminal=True, width=120, height=height, color_system=None)
-    monkeypatch.setattr(table, "Console", lambda: terminal)
+    monkeypatch.setattr(study_table, "Console", lambda: terminal)
     plans = planned(Study("own", "own", ("gem", "td3", "sac"), ("Pendulum-v1",), (0, 1), 5000), tmp_path)
     plans[1].job.folder.mkdir(parents=True)
     (plans[1].job.folder / "progress.csv").write_text("time/total_timesteps,time/time_elapsed\n1000,10\n2000,15\n")
     (plans[1].job.folder / "evaluations.csv").write_text("step,return_mean\n1000,-123.4\n")
-    show = table.Show(2)
+    show = study_table.Show(2)
     conductor = show.conductor = Conductor(plans, Local(2), Keep.ALL, show.tell)
     for tracked, state in zip(conductor.all, State, strict=True):  # the second is running
         tracked.state = state

@@ -9,10 +9,10 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from gemrl import console
-from gemrl.console import evaluation_line
-from gemrl.evaluation import Evaluation
-from gemrl.training import Moment
+from gemrl.cli import console
+from gemrl.training.display import evaluation_line
+from gemrl.training.evaluation import Evaluation
+from gemrl.training.loop import Moment
 
 
 class Clock:

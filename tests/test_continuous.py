@@ -24,16 +24,17 @@ from gemrl.agents.continuous import (
     train_round,
     update_memory,
 )
+from gemrl.agents.memory.ring import Memory, Rows, empty_rows
+from gemrl.agents.memory.sampling import Place
+from gemrl.agents.networks.actor_critic import Critics
+from gemrl.agents.networks.mlp import MLP, Layer, layer_norm
 from gemrl.agents.values import smoothing_noise
-from gemrl.losses import FirstCritic
-from gemrl.memory import Memory, Rows, empty_rows
-from gemrl.models import MODELS
-from gemrl.networks import MLP, Critics, Layer, layer_norm
-from gemrl.planning import NStep, Planner, Single
-from gemrl.recipes import RECIPES, Recipe
-from gemrl.sampling import Place
-from gemrl.spaces import Layout
-from gemrl.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
+from gemrl.algorithms.losses import FirstCritic
+from gemrl.algorithms.planning import NStep, Planner, Single
+from gemrl.algorithms.registry import RECIPES, Recipe
+from gemrl.algorithms.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
+from gemrl.core.layout import Layout
+from gemrl.training.models import MODELS
 from tests.compiled import bounds, chance, draw, fresh_returns, group_values, insert, plan, refresh
 from tests.conftest import SMALL
 from tests.test_planning import brute

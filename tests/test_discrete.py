@@ -13,16 +13,17 @@ import numpy as np
 import pytest
 
 from gemrl.agents.discrete import Policy, act, acting_values, explore, gradient_step, group_values, init_learner, train_round
-from gemrl.choosing import FirstChoice, FirstNetwork, Greatest, Huber, MeanOfMinima, OnlineChoice
-from gemrl.errors import BadValue, UnsupportedSpace
-from gemrl.memory import Memory, Rows, empty_rows
-from gemrl.models import GEM, MODELS
-from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
-from gemrl.recipes import RECIPES, DiscreteRecipe
-from gemrl.refreshing import plan_newest
-from gemrl.sampling import Place
-from gemrl.spaces import Layout
-from gemrl.targets import Fresh
+from gemrl.agents.memory.refresh import plan_newest
+from gemrl.agents.memory.ring import Memory, Rows, empty_rows
+from gemrl.agents.memory.sampling import Place
+from gemrl.algorithms.bootstraps import FirstChoice, FirstNetwork, Greatest, MeanOfMinima, OnlineChoice
+from gemrl.algorithms.losses import Huber
+from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.algorithms.registry import RECIPES, DiscreteRecipe
+from gemrl.algorithms.targets import Fresh
+from gemrl.core.exceptions import BadValue, UnsupportedSpace
+from gemrl.core.layout import Layout
+from gemrl.training.models import GEM, MODELS
 from tests.compiled import discrete_batch_of, discrete_update, draw, insert, plan
 from tests.conftest import SMALL
 from tests.test_continuous import assert_planned_by_definition, walked
@@ -159,7 +160,7 @@ def test_hubers_error_is_asymmetric() -> None:
 
 @pytest.mark.parametrize("planner", [Twin(5), Single(3), NStep(4), LambdaReturn(0.7, 6), TwinReleased(5)])
 def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemrl.refreshing.NEWEST", 7)
+    monkeypatch.setattr("gemrl.agents.memory.refresh.NEWEST", 7)
     memory, rng = Memory.empty(2, 40, LAYOUT, 2), np.random.default_rng(3)
     newest = jax.jit(plan_newest, static_argnums=1)
     for block in range(25):  # through a ring that wraps twice
@@ -304,7 +305,7 @@ class Bandit(gym.Env):
 
 
 def test_rewards_are_clipped_for_learning_alone() -> None:
-    from gemrl.evaluation import Evaluator
+    from gemrl.training.evaluation import Evaluator
 
     fields = SMALL | {"reward_bound": 1.0, "learning_rate": 1e-2, "gradient_steps": 50, "exploration_steps": 200}
     model = MODELS["dqn"](Bandit(), seed=0, **fields).learn(1000)

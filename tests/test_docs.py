@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from gemrl.cli import parse
+from gemrl.cli.main import parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md", *sorted((ROOT / "docs").glob("*.md"))]

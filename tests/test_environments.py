@@ -13,15 +13,17 @@ import pytest
 from gymnasium import spaces
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, TransformReward
 
-from gemrl.agents.kinds import make_agent
-from gemrl.arcade import atari_state
-from gemrl.env_args import usual_evaluations, with_sticky
-from gemrl.environments import make
-from gemrl.errors import BadValue, EnvironmentFault, MissingExtra, ModelFileError, UnknownName, UnsupportedSpace
-from gemrl.models import GEM
-from gemrl.recipes import RECIPES
-from gemrl.spaces import Layout, Spaces, check_spaces, space_from_dict, space_to_dict
-from gemrl.task import Task
+from gemrl.agents.making import make_agent
+from gemrl.algorithms.registry import RECIPES
+from gemrl.core.exceptions import BadValue, EnvironmentFault, MissingExtra, ModelFileError, UnknownName, UnsupportedSpace
+from gemrl.core.layout import Layout
+from gemrl.envs.arguments import with_sticky
+from gemrl.envs.atari import atari_state
+from gemrl.envs.making import make
+from gemrl.envs.single import Task
+from gemrl.envs.spaces import Spaces, check_spaces, space_from_dict, space_to_dict
+from gemrl.experiments.description import usual_evaluations
+from gemrl.training.models import GEM
 from tests import probes
 from tests.conftest import SMALL
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gemrl.evaluation import KEPT, Evaluator, discounted_returns
-from gemrl.recipes import GEM
+from gemrl.algorithms.registry import GEM
+from gemrl.algorithms.returns import discounted_returns
+from gemrl.training.evaluation import KEPT, Evaluator
 from tests import probes
 
 GAMMA = 0.9

@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from gemrl.cli import parse
-from gemrl.env_args import parse_env_args, with_sticky
-from gemrl.environments import make
-from gemrl.executors import ray as executor
-from gemrl.executors.local import KILLED, Job
-from gemrl.recipes import chosen_recipe, suited
-from gemrl.runs import as_json
-from gemrl.spaces import Spaces
-from gemrl.studies import Study
-from gemrl.studies.folder import planned
+from gemrl.algorithms.registry import chosen_recipe, suited
+from gemrl.cli.main import parse
+from gemrl.envs.arguments import parse_env_args, with_sticky
+from gemrl.envs.making import make
+from gemrl.envs.spaces import Spaces
+from gemrl.experiments.executors import ray as executor
+from gemrl.experiments.executors.base import KILLED, Job
+from gemrl.experiments.run_folder import as_json
+from gemrl.experiments.studies.folder import planned
+from gemrl.experiments.studies.study import Study
 
 
 def test_the_words_of_a_job_say_all_that_is_planned(tmp_path: Path) -> None:

@@ -10,14 +10,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemrl.cli import main
-from gemrl.errors import RunFolderError
-from gemrl.figures import learning_curve
-from gemrl.figures.palette import styles
-from gemrl.figures.paper import ERROR, FIGURES, RETURN, Figure, _curve, _panels, captioned, draw, usual_window
-from gemrl.report.collecting import Collection, collect
-from gemrl.report.reading import stacked, task_name
-from gemrl.report.scales import OWN, REFERENCES, scale
+from gemrl.analysis.figures.learning_curve import learning_curve
+from gemrl.analysis.figures.paper import ERROR, FIGURES, RETURN, Figure, _curve, _panels, captioned, draw, usual_window
+from gemrl.analysis.palette import styles
+from gemrl.analysis.results.collection import Collection, collect
+from gemrl.analysis.results.run import stacked, task_name
+from gemrl.analysis.results.scales import OWN, REFERENCES, scale
+from gemrl.cli.main import main
+from gemrl.core.exceptions import RunFolderError
 from tests.folders import write_run, write_study
 
 
@@ -193,7 +193,7 @@ def test_the_learning_curve_is_that_of_the_evaluations(tmp_path: Path, monkeypat
         drawn.append(picture)
         return b""
 
-    monkeypatch.setattr("gemrl.figures.encoded", kept)
+    monkeypatch.setattr("gemrl.analysis.figures.learning_curve.encoded", kept)
     learning_curve(write_run(tmp_path, "gem", "Hopper-v5", 0, [5.0, 7.0, 6.0]))
     top, bottom = drawn[0].axes
     np.testing.assert_array_equal(top.lines[0].get_xydata(), [[1000, 5], [2000, 7], [3000, 6]])

@@ -14,10 +14,10 @@ import pytest
 from safetensors.numpy import load_file
 
 import gemrl
-from gemrl.errors import BadValue, ModelFileError
-from gemrl.files import TEMPORARY, digest_of, read_arrays, replacing, write_arrays, write_bytes
-from gemrl.models import GEM, SAC
-from gemrl.saving import named_arrays
+from gemrl.core.exceptions import BadValue, ModelFileError
+from gemrl.core.files import TEMPORARY, digest_of, read_arrays, replacing, write_arrays, write_bytes
+from gemrl.training.models import GEM, SAC
+from gemrl.training.pytrees import named_arrays
 from tests.conftest import SMALL
 from tests.fuzz import Fuzzer, peak_memory
 from tests.test_resume import train
@@ -116,7 +116,7 @@ def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: p
             raise OSError("No space left on device")
         return real(file, arrays)
 
-    monkeypatch.setattr("gemrl.saving.write_arrays", full)
+    monkeypatch.setattr("gemrl.training.model_files.write_arrays", full)
     with pytest.raises(OSError, match="No space left"):
         model.save(tmp_path / "model", memory=True)
     assert {file.name: file.read_bytes() for file in tmp_path.iterdir()} == before

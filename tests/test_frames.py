@@ -15,16 +15,17 @@ from gymnasium.wrappers import FrameStackObservation
 
 from gemrl import DQN
 from gemrl.agents.discrete import group_values, init_learner
-from gemrl.errors import BadValue, ModelFileError
-from gemrl.frames import Frames
-from gemrl.memory import Memory, row_bytes
-from gemrl.planning import Twin
-from gemrl.recipes.discrete import DiscreteRecipe
-from gemrl.snapshot import Snapshot
-from gemrl.spaces import Layout, Spaces
-from gemrl.staging import Staging
-from gemrl.task import Task
-from gemrl.vector import Tasks
+from gemrl.agents.memory.frames import Frames
+from gemrl.agents.memory.ring import Memory, row_bytes
+from gemrl.agents.memory.staging import Staging
+from gemrl.algorithms.planning import Twin
+from gemrl.algorithms.recipes.discrete import DiscreteRecipe
+from gemrl.core.exceptions import BadValue, ModelFileError
+from gemrl.core.layout import Layout
+from gemrl.core.snapshot import Snapshot
+from gemrl.envs.single import Task
+from gemrl.envs.spaces import Spaces
+from gemrl.envs.vector import Tasks
 from tests.compiled import cut, discrete_batch_of, discrete_refresh, draw, insert, plan
 
 LAYOUT = Layout((4, 6, 5), 1, 3, "uint8", frames=4)
@@ -114,7 +115,7 @@ def test_the_cap_on_frames_is_a_time_limit() -> None:
     """Of a real game with a cap of 400 frames in place of 108,000: values behind it count, and the image behind it is kept."""
     pytest.importorskip("ale_py")
     pytest.importorskip("cv2")
-    from gemrl.environments import make
+    from gemrl.envs.making import make
 
     usual = make("ALE/Pong-v5")
     assert usual.spec is not None
@@ -138,7 +139,7 @@ def test_the_cap_on_frames_is_a_time_limit() -> None:
 
 def test_rows_are_forgotten_with_their_images(monkeypatch: pytest.MonkeyPatch) -> None:
     """With episodes of one step there are two images a row: what images there is no room for, no row may refer to."""
-    monkeypatch.setattr("gemrl.frames.SPARE", 16)
+    monkeypatch.setattr("gemrl.agents.memory.frames.SPARE", 16)
     monkeypatch.setattr(Screen, "reset", _short)
     transitions = played(300)
     kept = remembered(LAYOUT, transitions, 100)
@@ -200,7 +201,7 @@ def test_staging_of_images_goes_on_from_a_snapshot() -> None:
 def test_an_atari_game_is_seen_as_a_stack_and_told_raw() -> None:
     pytest.importorskip("ale_py")
     pytest.importorskip("cv2")
-    from gemrl.environments import make
+    from gemrl.envs.making import make
 
     env = make("ALE/MsPacman-v5")
     assert Spaces.of(env).layout == Layout((4, 84, 84), 1, 9, "uint8", frames=4)

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import load_file
 
-from gemrl.cli import main
-from gemrl.errors import BadValue
-from gemrl.figures.memory import PANELS, draw
-from gemrl.figures.memory_panels import SHOWN, View, newest_whole
-from gemrl.memory import Memory, Rows, empty_rows
-from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
-from gemrl.recipes import RECIPES
-from gemrl.recollection import CUT, RUNNING, TERMINATED, Numbers, Recollection, available, recollect, rollouts
-from gemrl.runs import create
-from gemrl.spaces import Layout
+from gemrl.agents.memory.ring import Memory, Rows, empty_rows
+from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.algorithms.registry import RECIPES
+from gemrl.analysis.figures.memory import PANELS, draw
+from gemrl.analysis.figures.memory_panels import SHOWN, View, newest_whole
+from gemrl.analysis.memory_view import CUT, RUNNING, TERMINATED, Numbers, Recollection, available, recollect, rollouts
+from gemrl.cli.main import main
+from gemrl.core.exceptions import BadValue
+from gemrl.core.layout import Layout
+from gemrl.experiments.run_folder import create
 from tests import test_planning as oracle
 from tests.test_cli import WORDS
 from tests.test_planning import insert_row as insert

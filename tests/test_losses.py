@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gemrl.losses import Asymmetric, FirstCritic, MeanOfCritics
+from gemrl.algorithms.losses import Asymmetric, FirstCritic, MeanOfCritics
 
 
 def test_asymmetric_loss() -> None:

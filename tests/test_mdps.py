@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from gemrl.errors import BadValue
-from gemrl.mdps import (
+from gemrl.analysis.theory.mdps import (
     MDP,
     best,
     chain,
@@ -24,6 +23,7 @@ from gemrl.mdps import (
     random_stochastic,
     worst_admitted,
 )
+from gemrl.core.exceptions import BadValue
 
 
 def rng(seed: int = 0) -> np.random.Generator:

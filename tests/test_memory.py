@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.environments import Transition
-from gemrl.memory import Memory, Rows, empty_rows, row_bytes
-from gemrl.planning import NStep, Twin
-from gemrl.sampling import stretch
-from gemrl.spaces import Layout
-from gemrl.staging import Staging
+from gemrl.agents.memory.ring import Memory, Rows, empty_rows, row_bytes
+from gemrl.agents.memory.sampling import stretch
+from gemrl.agents.memory.staging import Staging
+from gemrl.algorithms.planning import NStep, Twin
+from gemrl.core.layout import Layout
+from gemrl.core.steps import Transition
 from tests.compiled import cut, draw, insert, plan
 
 

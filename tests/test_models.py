@@ -15,15 +15,15 @@ import pytest
 
 import gemrl
 from gemrl import GEM
-from gemrl.device import keep_compiled
-from gemrl.environments import make
-from gemrl.errors import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName, UnsupportedSpace
-from gemrl.evaluation import Evaluator
-from gemrl.files import write_sealed
-from gemrl.models import MODELS
-from gemrl.recipes import RECIPES
-from gemrl.saving import named_arrays
-from gemrl.training import Schedule
+from gemrl.agents.device import keep_compiled
+from gemrl.algorithms.registry import RECIPES
+from gemrl.core.exceptions import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName, UnsupportedSpace
+from gemrl.core.files import write_sealed
+from gemrl.envs.making import make
+from gemrl.training.evaluation import Evaluator
+from gemrl.training.loop import Schedule
+from gemrl.training.models import MODELS
+from gemrl.training.pytrees import named_arrays
 from tests import probes
 from tests.conftest import SMALL
 
@@ -373,7 +373,7 @@ def test_words_that_are_refused_change_nothing(tmp_path: Path) -> None:
 def test_a_bar_does_not_outlive_its_training(monkeypatch: pytest.MonkeyPatch) -> None:
     """Though the error, as kept by an interactive session, keeps the loop's frame alive."""
     ended: list[str] = []
-    monkeypatch.setattr("gemrl.console.Progress.stop", lambda self: ended.append("bar"))
+    monkeypatch.setattr("gemrl.cli.console.Progress.stop", lambda self: ended.append("bar"))
 
     def fails(step: int, *_: Any) -> bool:
         raise RuntimeError("no more")

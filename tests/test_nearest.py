@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from gemrl.agents.memory.neighbours import Columns, Table, nearest, squares
 from gemrl.agents.nearest import NearestAgent
-from gemrl.cli import main
-from gemrl.environments import Transition
-from gemrl.errors import BadValue, ModelFileError
-from gemrl.models import MFEC
-from gemrl.neighbours import Columns, Table, nearest, squares
-from gemrl.recipes import NearestRecipe, recipe
-from gemrl.runs import load
-from gemrl.saving import named_arrays
-from gemrl.spaces import Layout
+from gemrl.algorithms.registry import NearestRecipe, recipe
+from gemrl.cli.main import main
+from gemrl.core.exceptions import BadValue, ModelFileError
+from gemrl.core.layout import Layout
+from gemrl.core.steps import Transition
+from gemrl.experiments.loading import load
+from gemrl.training.models import MFEC
+from gemrl.training.pytrees import named_arrays
 from tests.torture import differences
 
 PAIR = Layout((2,), choices=2)
@@ -90,7 +90,7 @@ def test_blocks_of_queries_change_nothing(monkeypatch: pytest.MonkeyPatch) -> No
     rng = np.random.default_rng(1)
     keys, queries = rng.normal(size=(300, 5)).astype("f4"), rng.normal(size=(40, 5)).astype("f4")
     whole = nearest(keys, squares(keys), queries, 11)
-    monkeypatch.setattr("gemrl.neighbours.BLOCK", 700)
+    monkeypatch.setattr("gemrl.agents.memory.neighbours.BLOCK", 700)
     np.testing.assert_array_equal(nearest(keys, squares(keys), queries, 11), whole)
     brute = ((queries[:, None] - keys) ** 2).sum(-1).argsort(1)[:, :11]
     np.testing.assert_array_equal(whole, brute)
@@ -183,7 +183,7 @@ def test_a_first_episode_that_is_cut_goes_on_as_it_went(gamma: float, value: flo
 
 
 def test_episodes_without_an_end_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemrl.agents.nearest.EPISODE_CAP", 5)
+    monkeypatch.setattr("gemrl.agents.protocol.nearest.EPISODE_CAP", 5)
     agent = NearestAgent(NearestRecipe(gamma=0.5), PAIR)
     for step in range(6):
         agent.observe(transition([step, 0], 0, 1.0, [step + 1, 0]))

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import gemrl
-from gemrl.model import Model
-from gemrl.models import MODELS
-from gemrl.normalization import CLIP, Normalizer
-from gemrl.training import Moment
+from gemrl.agents.normalization import CLIP, Normalizer
+from gemrl.training.loop import Moment
+from gemrl.training.model import Model
+from gemrl.training.models import MODELS
 from tests import probes
 
 DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released"]

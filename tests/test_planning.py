@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from gemrl.errors import BadValue
-from gemrl.memory import Memory, empty_rows, insert
-from gemrl.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
-from gemrl.refreshing import plan
-from gemrl.spaces import Layout
+from gemrl.agents.memory.refresh import plan
+from gemrl.agents.memory.ring import Memory, empty_rows, insert
+from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.core.exceptions import BadValue
+from gemrl.core.layout import Layout
 
 Trajectories = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 

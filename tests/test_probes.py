@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemrl.model import Model
-from gemrl.models import MODELS
-from gemrl.recipes import RECIPES, DiscreteRecipe, Recipe
+from gemrl.algorithms.registry import RECIPES, DiscreteRecipe, Recipe
+from gemrl.training.model import Model
+from gemrl.training.models import MODELS
 from tests import probes
 
 GAMMA = 0.5

@@ -7,10 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.qnetworks import NATURE, SMALL, Convolution, Filters, QNetworks, as_input, filters_for
-from gemrl.recipes import RECIPES
-from gemrl.recipes.discrete import IMAGES as PRESET
-from gemrl.spaces import Layout
+from gemrl.agents.networks.convolution import NATURE, SMALL, Convolution, Filters, filters_for
+from gemrl.agents.networks.q_networks import QNetworks, as_input
+from gemrl.algorithms.recipes.discrete import IMAGES as PRESET
+from gemrl.algorithms.registry import RECIPES
+from gemrl.core.layout import Layout
 
 torch = pytest.importorskip("torch")
 

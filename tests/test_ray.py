@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from gemrl.cli import main
+from gemrl.cli.main import main
 from tests.test_study import same_runs
 
 pytest.importorskip("ray", reason="ray is not installed")

@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from gemrl import tabular
-from gemrl.errors import BadValue, UnknownName
-from gemrl.losses import Asymmetric, FirstCritic
-from gemrl.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
-from gemrl.recipes import (
+from gemrl.algorithms import tabular
+from gemrl.algorithms.losses import Asymmetric, FirstCritic
+from gemrl.algorithms.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
+from gemrl.algorithms.recipes.continuous import preset_depth
+from gemrl.algorithms.recipes.discrete import IMAGES, DiscreteRecipe
+from gemrl.algorithms.registry import (
     GEM,
     GROUPS,
     LADDER,
@@ -27,11 +28,10 @@ from gemrl.recipes import (
     recipe,
     suited,
 )
-from gemrl.recipes.continuous import preset_depth
-from gemrl.recipes.discrete import IMAGES, DiscreteRecipe
-from gemrl.spaces import Layout
-from gemrl.tables import fields_tables
-from gemrl.targets import Fresh, Planned, SelfImitation, Tightening
+from gemrl.algorithms.targets import Fresh, Planned, SelfImitation, Tightening
+from gemrl.cli.tables import fields_tables
+from gemrl.core.exceptions import BadValue, UnknownName
+from gemrl.core.layout import Layout
 
 VECTOR = Layout((3,), 2)
 

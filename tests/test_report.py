@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemrl import statistics
-from gemrl.cli import main
-from gemrl.report import summary
-from gemrl.report.collecting import Collection, collect
-from gemrl.report.scales import REFERENCES, scale
-from gemrl.report.writing import contents, page, plain
+from gemrl.analysis import statistics
+from gemrl.analysis.report import summary
+from gemrl.analysis.report.page import contents, page, plain
+from gemrl.analysis.results.collection import Collection, collect
+from gemrl.analysis.results.scales import REFERENCES, scale
+from gemrl.cli.main import main
 from tests.folders import write_run, write_study
 
 pytest.importorskip("plotly")
@@ -194,12 +194,12 @@ def test_films_are_in_the_page_while_there_is_room(tmp_path: Path, monkeypatch: 
     found = collect(tmp_path)
     assert [film["name"] for film in data_of(page(found))["runs"][0]["films"]] == ["film.gif", "long.mp4"]
     assert data_of(page(found, films=False))["runs"][0]["films"] == []
-    monkeypatch.setattr("gemrl.report.writing.FILM_LIMIT", 50)
+    monkeypatch.setattr("gemrl.analysis.report.page.FILM_LIMIT", 50)
     data = data_of(page(found))
     assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
     assert "long.mp4" in data["notes"][0]
-    monkeypatch.setattr("gemrl.report.writing.FILM_LIMIT", 1000)
-    monkeypatch.setattr("gemrl.report.writing.FILMS_LIMIT", 104)  # room for the longer one, but not after the first
+    monkeypatch.setattr("gemrl.analysis.report.page.FILM_LIMIT", 1000)
+    monkeypatch.setattr("gemrl.analysis.report.page.FILMS_LIMIT", 104)  # room for the longer one, but not after the first
     data = data_of(page(found))
     assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
 

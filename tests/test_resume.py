@@ -21,16 +21,16 @@ import numpy as np
 import pytest
 from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit
 
-from gemrl import checkpoint
-from gemrl.cli import main
-from gemrl.files import write_sealed
-from gemrl.locking import alone, is_free
-from gemrl.recipes import RECIPES
-from gemrl.recording import Recorder, read_evaluations
-from gemrl.runs import load
-from gemrl.task import Task
-from gemrl.threads import LIBRARIES, settle
-from gemrl.training import Moment
+from gemrl.algorithms.registry import RECIPES
+from gemrl.cli.main import main
+from gemrl.core.files import write_sealed
+from gemrl.core.locking import alone, is_free
+from gemrl.core.threads import LIBRARIES, settle
+from gemrl.envs.single import Task
+from gemrl.experiments import checkpoints
+from gemrl.experiments.loading import load
+from gemrl.experiments.run_logs import Recorder, read_evaluations
+from gemrl.training.loop import Moment
 from tests.torture import differences, run_killed, run_undisturbed
 
 SETTINGS = ["net_arch=(16,)", "learning_starts=100", "buffer_size=300"]
@@ -542,8 +542,8 @@ for name in TASKS:
 
 
 def read_task(path: Path) -> Any:
-    from gemrl.files import digest_of, read_arrays, read_json
-    from gemrl.snapshot import Snapshot
+    from gemrl.core.files import digest_of, read_arrays, read_json
+    from gemrl.core.snapshot import Snapshot
 
     file = path.with_suffix(".safetensors")
     return Snapshot(read_json(path.with_suffix(".json")), read_arrays(file, digest_of(file)))
@@ -561,8 +561,8 @@ def after(task: Task, observation: np.ndarray) -> str:
 
 def test_episodes_are_played_again_in_a_new_process(tmp_path: Path) -> None:
     """All six MuJoCo tasks of the paper: the same observations and rewards to the last bit, from the middle of an episode."""
-    from gemrl.environments import make
-    from gemrl.files import replacing, write_arrays, write_json
+    from gemrl.core.files import replacing, write_arrays, write_json
+    from gemrl.envs.making import make
 
     expected = []
     for name in TASKS:
@@ -605,11 +605,11 @@ def test_wrappers_that_learn_over_episodes_are_part_of_it() -> None:
 def test_checkpoints_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """About one a minute; rarer if writing is slow, so that it never takes 5% of the time."""
     now = [0.0]
-    monkeypatch.setattr(checkpoint, "monotonic", lambda: now[0])
+    monkeypatch.setattr(checkpoints, "monotonic", lambda: now[0])
 
     def simulated(cost: float) -> tuple[int, float]:
         now[0], spent, written = 0.0, 0.0, 0
-        clock = checkpoint.Clock(None, 0)
+        clock = checkpoints.Clock(None, 0)
         for step in range(1, 36_001):
             now[0] += 0.1
             if clock.due(step):
@@ -652,7 +652,7 @@ def test_other_versions_go_on_if_they_are_told_to(half: Path, tmp_path: Path, ca
 
 def test_the_time_limit_of_an_environment_is_kept(half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
-    monkeypatch.setattr("gemrl.session.limit_answers", limits.append)
+    monkeypatch.setattr("gemrl.experiments.run.limit_answers", limits.append)
     shutil.copytree(half, tmp_path / "run")
     description = json.loads((half / "run.json").read_text())
     assert description["env_timeout"] == 600

@@ -10,10 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gemrl.agents.networks.mlp import MLP
 from gemrl.agents.soft import GaussianActor, gradient_step, init_learner, soft_chance
-from gemrl.models import SAC
-from gemrl.networks import MLP
-from gemrl.recipes import SoftRecipe
+from gemrl.algorithms.registry import SoftRecipe
+from gemrl.training.models import SAC
 from tests import probes
 from tests.conftest import SMALL
 from tests.test_continuous import LAYOUT, A, forward, random_memory, torch_arrays

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from gemrl import statistics
+from gemrl.analysis import statistics
 
 SCORES = np.random.default_rng(7).normal(size=(5, 6)) + np.arange(6)
 

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from gemrl import runs
-from gemrl.cli import main
-from gemrl.errors import BadValue, GemrlError, RunFolderError, UnknownName
-from gemrl.files import write_json
-from gemrl.recipes import RECIPES, Recipe, difference
-from gemrl.studies import STUDIES, Entry, Study, read_study, study
-from gemrl.studies.estimates import Estimate, Glance, glance, makespan, spoken, tabled
-from gemrl.studies.folder import PlannedRun, check_same, planned
+from gemrl.algorithms.registry import RECIPES, Recipe, difference
+from gemrl.cli.main import main
+from gemrl.core.exceptions import BadValue, GemrlError, RunFolderError, UnknownName
+from gemrl.core.files import write_json
+from gemrl.experiments import run_folder
+from gemrl.experiments.studies.estimates import Estimate, Glance, glance, makespan, spoken, tabled
+from gemrl.experiments.studies.folder import PlannedRun, check_same, planned
+from gemrl.experiments.studies.study import STUDIES, Entry, Study, read_study, study
+from gemrl.experiments.versions import versions
 
 TRAINED = [name for name, one in STUDIES.items() if isinstance(one, Study)]
 
@@ -204,12 +205,12 @@ def test_a_run_from_before_a_field_was_there_counts(tmp_path: Path) -> None:
         "checkpoint_every": None,
         "threads": 1,
         "xla_flags": "",
-        "versions": runs.versions(),
+        "versions": versions(),
         "device": "auto",
         "tensorboard": False,
     }
     plan.job.folder.mkdir(parents=True)
-    runs.create(plan.job.folder, described | {"recipe": recipe})
+    run_folder.create(plan.job.folder, described | {"recipe": recipe})
     check_same(plan)
     write_json(plan.job.folder / "run.json", described | {"recipe": recipe | {"norm_first": True}})
     with pytest.raises(RunFolderError, match="norm_first is True there and False here"):

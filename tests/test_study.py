@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
-from gemrl.cli import main
-from gemrl.errors import RunFolderError
-from gemrl.locking import alone
-from gemrl.recording import read_evaluations
-from gemrl.runs import describe
-from gemrl.studies import read_study
-from gemrl.studies.folder import Keep, planned, write_study
+from gemrl.cli.main import main
+from gemrl.core.exceptions import RunFolderError
+from gemrl.core.locking import alone
+from gemrl.experiments.run_folder import describe
+from gemrl.experiments.run_logs import read_evaluations
+from gemrl.experiments.studies.folder import Keep, planned, write_study
+from gemrl.experiments.studies.study import read_study
 from tests.torture import PROOFS
 
 OWN = """

@@ -7,9 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gemrl.mdps import chain, q_max, q_star, random_deterministic, random_stochastic
-from gemrl.planning import NStep, Single, Twin, TwinReleased
-from gemrl.tabular import DOUBLE_Q, GEM, NSTEP_Q, Q_LEARNING, Crossed, Episodes, Own, StepSize, Tables, Tabular, learn, plan, play
+from gemrl.algorithms.planning import NStep, Single, Twin, TwinReleased
+from gemrl.algorithms.tabular import DOUBLE_Q, GEM, NSTEP_Q, Q_LEARNING, Crossed, Own, StepSize, Tabular
+from gemrl.analysis.theory.mdps import chain, q_max, q_star, random_deterministic, random_stochastic
+from gemrl.analysis.theory.simulator import Episodes, Tables, learn, plan, play
 from tests.test_planning import brute
 
 
@@ -121,7 +122,7 @@ def test_one_episode_is_algorithm_3(monkeypatch: pytest.MonkeyPatch) -> None:
             return getattr(self._source, name)
 
     episode = play(mdp, before[0], GEM, rng(5))
-    monkeypatch.setattr("gemrl.tabular.play", lambda *_: episode)
+    monkeypatch.setattr("gemrl.analysis.theory.simulator.play", lambda *_: episode)
     tables._rng = Watched(rng(6))  # type: ignore[assignment]
     tables.learn_episode()
     drawn = seen[-1]

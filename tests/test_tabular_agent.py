@@ -13,16 +13,16 @@ import pytest
 
 import gemrl
 from gemrl.agents.tabular import TabularAgent, TabularLearner
-from gemrl.environments import Transition
-from gemrl.errors import BadValue, ModelFileError, UnsupportedSpace
-from gemrl.files import write_sealed
-from gemrl.mdps import q_star, random_deterministic
-from gemrl.models import MODELS
-from gemrl.planning import NStep, Single, Twin
-from gemrl.recipes import GEM_TABULAR, RECIPES, TabularRecipe, suited
-from gemrl.seeding import stream
-from gemrl.spaces import Layout
-from gemrl.tabular import Crossed, StepSize
+from gemrl.algorithms.planning import NStep, Single, Twin
+from gemrl.algorithms.registry import GEM_TABULAR, RECIPES, TabularRecipe, suited
+from gemrl.algorithms.tabular import Crossed, StepSize
+from gemrl.analysis.theory.mdps import q_star, random_deterministic
+from gemrl.core.exceptions import BadValue, ModelFileError, UnsupportedSpace
+from gemrl.core.files import write_sealed
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
+from gemrl.core.steps import Transition
+from gemrl.training.models import MODELS
 from tests.worlds import World, live
 
 LAYOUT = Layout((1,), 1, choices=2, dtype="int32", states=5)

@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from gemrl.cli import main
-from gemrl.mdps import greedy, grid, mu, near_deterministic, q_star
-from gemrl.planning import Planner, Single, Twin, TwinReleased
-from gemrl.tabular import GEM, NSTEP_Q
-from gemrl.theory.command import EXPERIMENTS, picture
-from gemrl.theory.conditions import TREATMENTS, _judged, mean_bias
-from gemrl.theory.evidence import Mean, expected_maximum, quantile, share
-from gemrl.theory.theorems import Budget, Trajectories, equal_values_bias, lemma, theorem_1, theorem_2, theorem_4
+from gemrl.algorithms.planning import Planner, Single, Twin, TwinReleased
+from gemrl.algorithms.tabular import GEM, NSTEP_Q
+from gemrl.analysis.theory.conditions import TREATMENTS, _judged, mean_bias
+from gemrl.analysis.theory.evidence import Mean, expected_maximum, quantile, share
+from gemrl.analysis.theory.experiments import EXPERIMENTS
+from gemrl.analysis.theory.mdps import greedy, grid, mu, near_deterministic, q_star
+from gemrl.analysis.theory.theorems import Budget, Trajectories, equal_values_bias, lemma, theorem_1, theorem_2, theorem_4
+from gemrl.cli.main import main
+from gemrl.cli.theory import picture
 
 TINY = Budget(samples=2000, mdps=4, seeds=4, episodes=400)
 DEVIATIONS = 4
@@ -81,14 +82,14 @@ def test_verdicts_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Single in Twin's place, n-step Q in GEM's, and a bound that is too small: each verdict turns."""
     for experiment in (lemma, theorem_4):
         assert experiment(TINY, rng(), lambda: None).verdict == "holds"
-    monkeypatch.setattr("gemrl.theory.theorems.Twin", Single)
+    monkeypatch.setattr("gemrl.analysis.theory.theorems.Twin", Single)
     assert theorem_1(TINY, rng(), lambda: None).verdict == "fails"
-    monkeypatch.setattr("gemrl.theory.theorems.GEM", NSTEP_Q)
+    monkeypatch.setattr("gemrl.analysis.theory.theorems.GEM", NSTEP_Q)
     assert theorem_2(TINY, rng(), lambda: None).verdict == "fails"
-    monkeypatch.setattr("gemrl.theory.theorems.q_max", q_star)
-    monkeypatch.setattr("gemrl.theory.theorems.GEM", GEM)
+    monkeypatch.setattr("gemrl.analysis.theory.theorems.q_max", q_star)
+    monkeypatch.setattr("gemrl.analysis.theory.theorems.GEM", GEM)
     assert lemma(TINY, rng(), lambda: None).verdict == "fails"
-    monkeypatch.setattr("gemrl.theory.theorems.greedy", lambda q: greedy(-q))
+    monkeypatch.setattr("gemrl.analysis.theory.theorems.greedy", lambda q: greedy(-q))
     assert theorem_4(TINY, rng(), lambda: None).verdict == "fails"
 
 
@@ -117,7 +118,7 @@ def test_intervals() -> None:
 
 
 def test_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("gemrl.theory.command.QUICK", Budget(samples=1000, mdps=2, seeds=3, episodes=60))
+    monkeypatch.setattr("gemrl.analysis.theory.theorems.QUICK", Budget(samples=1000, mdps=2, seeds=3, episodes=60))
     assert main(["theory", "--out", str(tmp_path / "a" / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
     folder = tmp_path / "a" / "b"
@@ -141,7 +142,7 @@ def test_a_place_that_cannot_be_written_to_is_told(tmp_path: Path, capsys: pytes
 
 
 def test_no_jax_is_needed() -> None:
-    code = "import sys, gemrl.theory.command; assert 'jax' not in sys.modules"
+    code = "import sys, gemrl.analysis.theory.experiments; assert 'jax' not in sys.modules"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

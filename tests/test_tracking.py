@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from gemrl.cli import main
-from gemrl.runs import describe
-from gemrl.tracking import numbered
+from gemrl.cli.main import main
+from gemrl.experiments.run_folder import describe
+from gemrl.training.trackers.tensorboard import numbered
 
 WORDS = ["--eval-every", "100", "--eval-episodes", "1", "--set", "net_arch=(8,)", "learning_starts=100", "gradient_steps=2"]
 WORDS += ["--set", "batch_size=8", "train_freq=50", "target_update_interval=50"]
@@ -172,7 +172,7 @@ def test_a_service_that_refuses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 def test_a_folder_s_number_is_that_of_its_own_name(tmp_path: Path) -> None:
     for name in ("gem_1", "gem_big_7", "gem_x", "gem"):
         (tmp_path / name).mkdir()
-    assert numbered(tmp_path, "gem", anew=True).name == "gem_2"
-    assert numbered(tmp_path, "gem", anew=False).name == "gem_1"
-    assert numbered(tmp_path, "gem_big", anew=True).name == "gem_big_8"
-    assert numbered(tmp_path / "none", "gem", anew=False).name == "gem_1"
+    assert numbered(tmp_path, "gem", new=True).name == "gem_2"
+    assert numbered(tmp_path, "gem", new=False).name == "gem_1"
+    assert numbered(tmp_path, "gem_big", new=True).name == "gem_big_8"
+    assert numbered(tmp_path / "none", "gem", new=False).name == "gem_1"

@@ -12,10 +12,10 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from gemrl.agents.host import OffPolicyAgent, remember
-from gemrl.errors import BadValue, EnvironmentFault
-from gemrl.models import GEM, MODELS
-from gemrl.saving import named_arrays
+from gemrl.agents.off_policy import OffPolicyAgent, remember
+from gemrl.core.exceptions import BadValue, EnvironmentFault
+from gemrl.training.models import GEM, MODELS
+from gemrl.training.pytrees import named_arrays
 from tests import probes
 from tests.conftest import SMALL
 

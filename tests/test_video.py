@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 from gemrl import GEM
-from gemrl.cli import main
-from gemrl.environments import Named
-from gemrl.errors import BadValue, CannotMake, EnvironmentFault, MissingExtra
-from gemrl.video import check_film, film
+from gemrl.analysis.video import check_film, film
+from gemrl.cli.main import main
+from gemrl.core.exceptions import BadValue, CannotMake, EnvironmentFault, MissingExtra
+from gemrl.envs.making import Named
 from tests.test_cli import train
 
 needs_egl = pytest.mark.skipif(ctypes.util.find_library("EGL") is None, reason="Debian's libegl1 is not installed")

@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from gemrl.files import TEMPORARY
-from gemrl.runs import versions
+from gemrl.core.files import TEMPORARY
+from gemrl.experiments.versions import versions
 
 ROOT = Path(__file__).parents[1]
 

@@ -7,7 +7,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 
-from gemrl.mdps import MDP
+from gemrl.analysis.theory.mdps import MDP
 
 
 class World(gym.Env):

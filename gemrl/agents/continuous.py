@@ -11,19 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family, mean_value, on_host, remember
+from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.memory.refresh import plan, plan_newest, refreshed
+from gemrl.agents.memory.ring import Memory, Rows
+from gemrl.agents.networks.actor_critic import Actor, Critics
+from gemrl.agents.normalization import Normalizer, normalized
+from gemrl.agents.off_policy import Family, mean_value, on_host, remember
 from gemrl.agents.optimizers import adam, adam_start, descend
 from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
-from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows
-from gemrl.networks import Actor, Critics
-from gemrl.normalization import Normalizer, normalized
-from gemrl.planning import Array, NStep
-from gemrl.recipes import Recipe
-from gemrl.refreshing import plan, plan_newest, refreshed
-from gemrl.seeding import stream
-from gemrl.spaces import Layout
-from gemrl.targets import NoBound, Planned, SelfImitation
+from gemrl.algorithms.planning import NStep
+from gemrl.algorithms.registry import Recipe
+from gemrl.algorithms.targets import NoBound, Planned, SelfImitation
+from gemrl.core.arrays import Array
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
 
 REFRESH_CHUNK = 512
 """Next states evaluated at once in a refresh: small enough that the activations stay in cache."""

@@ -11,20 +11,20 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import CHUNK, Family, on_host, remember
+from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.memory.refresh import plan, plan_newest, refreshed
+from gemrl.agents.memory.ring import Memory, Rows
+from gemrl.agents.memory.sampling import Place, draw, n_step
+from gemrl.agents.networks.q_networks import QNetworks
+from gemrl.agents.normalization import Normalizer, normalized
+from gemrl.agents.off_policy import CHUNK, Family, on_host, remember
 from gemrl.agents.optimizers import adam, adam_start, descend
-from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.errors import BadValue
-from gemrl.memory import Memory, Rows
-from gemrl.normalization import Normalizer, normalized
-from gemrl.planning import Array
-from gemrl.qnetworks import QNetworks
-from gemrl.recipes.discrete import DiscreteRecipe
-from gemrl.refreshing import plan, plan_newest, refreshed
-from gemrl.sampling import Place, draw, n_step
-from gemrl.seeding import stream
-from gemrl.spaces import Layout
-from gemrl.targets import Planned
+from gemrl.algorithms.recipes.discrete import DiscreteRecipe
+from gemrl.algorithms.targets import Planned
+from gemrl.core.arrays import Array
+from gemrl.core.exceptions import BadValue
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
 
 
 class Learner(eqx.Module):

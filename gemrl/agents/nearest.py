@@ -12,15 +12,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gemrl.agents.episodes import Episode, Seen, packed, unpacked
-from gemrl.environments import Transition
-from gemrl.errors import ModelFileError, check_room
-from gemrl.evaluation import EPISODE_CAP, discounted_returns
-from gemrl.neighbours import Array, Columns, Table
-from gemrl.recipes.nearest import NearestRecipe
-from gemrl.seeding import stream
-from gemrl.snapshot import Snapshot
-from gemrl.spaces import Layout
+from gemrl.agents.memory.episodes import Episode, Seen, packed, unpacked
+from gemrl.agents.memory.neighbours import Array, Columns, Table
+from gemrl.algorithms.recipes.nearest import NearestRecipe
+from gemrl.algorithms.returns import discounted_returns
+from gemrl.core.exceptions import ModelFileError
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
+from gemrl.core.snapshot import Snapshot
+from gemrl.core.steps import EPISODE_CAP, Transition
+from gemrl.core.validation import check_room
 
 
 class Remembered(NamedTuple):

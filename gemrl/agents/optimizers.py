@@ -9,7 +9,7 @@ import jax
 import numpy as np
 import optax
 
-from gemrl.planning import Array
+from gemrl.core.arrays import Array
 
 Parameters = TypeVar("Parameters")
 

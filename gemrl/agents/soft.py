@@ -12,17 +12,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.host import Family, mean_value, on_host, remember
+from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.memory.ring import Memory, Rows
+from gemrl.agents.memory.sampling import Place, draw
+from gemrl.agents.networks.actor_critic import Critics
+from gemrl.agents.networks.mlp import MLP
+from gemrl.agents.normalization import Normalizer, normalized
+from gemrl.agents.off_policy import Family, mean_value, on_host, remember
 from gemrl.agents.optimizers import adam, adam_start, descend
-from gemrl.device import ONE_AFTER_THE_OTHER
-from gemrl.memory import Memory, Rows
-from gemrl.networks import MLP, Critics
-from gemrl.normalization import Normalizer, normalized
-from gemrl.planning import Array
-from gemrl.recipes import SoftRecipe
-from gemrl.sampling import Place, draw
-from gemrl.seeding import stream
-from gemrl.spaces import Layout
+from gemrl.algorithms.registry import SoftRecipe
+from gemrl.core.arrays import Array
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
 
 LOG_STD = (-20.0, 2.0)
 """Bounds of the policy's log standard deviation, as in the authors' code."""

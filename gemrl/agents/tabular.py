@@ -12,14 +12,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gemrl.environments import Transition
-from gemrl.errors import BadValue, ModelFileError
-from gemrl.memory import Memory
-from gemrl.recipes import TabularRecipe
-from gemrl.seeding import stream
-from gemrl.snapshot import Snapshot, fit
-from gemrl.spaces import Layout
-from gemrl.tabular import move
+from gemrl.agents.memory.ring import Memory
+from gemrl.algorithms.registry import TabularRecipe
+from gemrl.algorithms.tabular import move
+from gemrl.core.exceptions import BadValue, ModelFileError
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
+from gemrl.core.snapshot import Snapshot, fit
+from gemrl.core.steps import Transition
 
 
 class TabularLearner(NamedTuple):

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from gemrl.memory import Memory
-from gemrl.normalization import normalized
-from gemrl.planning import Array, Single
-from gemrl.recipes import Recipe
-from gemrl.sampling import Place, draw, n_step, stretch
-from gemrl.targets import Fresh, SelfImitation, Tightening
+from gemrl.agents.memory.ring import Memory
+from gemrl.agents.memory.sampling import Place, draw, n_step, stretch
+from gemrl.agents.normalization import normalized
+from gemrl.algorithms.planning import Single
+from gemrl.algorithms.registry import Recipe
+from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
+from gemrl.core.arrays import Array
 
 if TYPE_CHECKING:
     from gemrl.agents.continuous import Learner

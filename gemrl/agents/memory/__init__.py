@@ -1,0 +1,1 @@
+"""The episodic memory: a ring of transitions, its frames, minibatches and refreshes."""

@@ -1,0 +1,1 @@
+"""Networks: perceptrons, actor and critics, Q-networks with convolutions."""

@@ -1,0 +1,84 @@
+"""Networks of the values of discrete actions: perceptrons, behind convolutions where observations are images.
+
+Like gemrl/networks.py they are initialised by numpy, and their forward pass runs on JAX and numpy arrays alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import numpy as np
+
+from gemrl.agents.networks.convolution import Convolution, filters_for
+from gemrl.agents.networks.mlp import MLP, Layer
+from gemrl.core.arrays import Array
+from gemrl.core.layout import Layout
+
+
+def as_input(layout: Layout, observation: Array) -> Array:
+    """Observations [B, *O] as the networks take them: vectors [B, D], numbers one-hot, images [B, H, W, C]."""
+    xp = observation.__array_namespace__()
+    if layout.states:
+        return (observation == xp.arange(layout.states)).astype(np.float32)
+    if layout.is_image and layout.image != layout.observation:
+        observation = observation.transpose(0, 2, 3, 1)
+    return observation
+
+
+class QNetwork(eqx.Module):
+    """Q(s, .): convolutions, hidden layers, and one stream of values or two of a state's value and its actions' advantages."""
+
+    convolutions: tuple[Convolution, ...]
+    trunk: tuple[Layer, ...]
+    streams: tuple[MLP, ...]
+
+    @staticmethod
+    def init(rng: np.random.Generator, layout: Layout, hidden: Sequence[int], *, dueling: bool) -> QNetwork:
+        convolutions, features = [], layout.states or layout.size
+        filters = filters_for(layout)
+        if filters:
+            height, width, channels = layout.image
+            for one in filters:
+                convolutions.append(Convolution.init(rng, channels, one))
+                height, width = ((side - one.size) // one.stride + 1 for side in (height, width))
+                channels = one.number
+            features = height * width * channels
+        trunk = []
+        for width in hidden[:-1] if dueling else ():
+            trunk.append(Layer.init(rng, features, width))
+            features = width
+        own = hidden[-1:] if dueling else hidden
+        outputs = (1, layout.choices) if dueling else (layout.choices,)
+        streams = (MLP.init(rng, features, own, count, layer_norm=False) for count in outputs)
+        return QNetwork(tuple(convolutions), tuple(trunk), tuple(streams))
+
+    def __call__(self, x: Array) -> Array:
+        """Input [B, D] or [B, H, W, C] -> values [B, A]."""
+        xp = x.__array_namespace__()
+        for convolution in self.convolutions:
+            x = convolution(x)
+        x = x.reshape(len(x), -1)
+        for layer in self.trunk:
+            x = xp.maximum(layer.linear(x), 0)
+        *state, last = (stream(x) for stream in self.streams)
+        return state[0] + last - last.mean(axis=-1, keepdims=True) if state else last
+
+
+class QNetworks(eqx.Module):
+    """Several networks, each initialised on its own."""
+
+    members: tuple[QNetwork, ...]
+    layout: Layout = eqx.field(static=True)
+
+    @staticmethod
+    def init(rng: np.random.Generator, count: int, layout: Layout, hidden: Sequence[int], *, dueling: bool) -> QNetworks:
+        return QNetworks(tuple(QNetwork.init(rng, layout, hidden, dueling=dueling) for _ in range(count)), layout)
+
+    def __call__(self, observation: Array) -> Array:
+        """Observations [B, *O] -> values [C, B, A]."""
+        seen = as_input(self.layout, observation)
+        if isinstance(seen, jax.Array):  # a copy that all networks read, or each would gather it anew
+            seen = jax.lax.optimization_barrier(seen)  # type: ignore[no-untyped-call]
+        return seen.__array_namespace__().stack([member(seen) for member in self.members])

@@ -1,0 +1,62 @@
+"""Observations of any scale: a running mean and variance, kept with the networks that see through them."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import equinox as eqx
+import numpy as np
+
+from gemrl.agents.memory.ring import Rows
+from gemrl.core.arrays import Array
+
+Learner = TypeVar("Learner", bound=Any)
+"""The learner of any family."""
+
+CLIP = 10.0
+"""Normalised observations are cut here, so that one outlier does no harm."""
+
+
+class Normalizer(eqx.Module):
+    """Mean and variance of all observations so far, over `count` of them."""
+
+    count: Array  # []
+    mean: Array  # [D]
+    variance: Array  # [D]
+
+    @staticmethod
+    def start(observation: int) -> Normalizer:
+        """A normaliser that has seen nothing and changes nothing."""
+        return Normalizer(np.zeros((), np.float32), np.zeros(observation, np.float32), np.ones(observation, np.float32))
+
+    def __call__(self, observation: Array) -> Array:
+        """The observation with zero mean and unit variance [*B, D]."""
+        xp = observation.__array_namespace__()
+        return xp.clip((observation - self.mean) / (self.variance + 1e-8) ** 0.5, -CLIP, CLIP)
+
+    def updated(self, observation: Array, counts: Array) -> Normalizer:
+        """With more observations [*B, D], those where `counts` [*B] holds (the parallel algorithm of Chan et al.)."""
+        xp = observation.__array_namespace__()
+        weight = counts[..., None].astype(observation.dtype)
+        axes = tuple(range(observation.ndim - 1))
+        count = weight.sum()
+        mean = (weight * observation).sum(axis=axes) / xp.maximum(count, 1)
+        spread = (weight * (observation - mean) ** 2).sum(axis=axes)
+        total = self.count + count
+        delta, share = mean - self.mean, count / xp.maximum(total, 1)
+        squares = self.variance * self.count + spread + delta**2 * self.count * share
+        kept = xp.where(total > 0, squares / xp.maximum(total, 1), self.variance)
+        return Normalizer(total, self.mean + delta * share, kept)
+
+
+def normalized(normalizer: Normalizer | None, observation: Array) -> Array:
+    """The observation as the networks see it."""
+    return observation if normalizer is None else normalizer(observation)
+
+
+def observed(learner: Learner, new: Rows, count: Array) -> Learner:
+    """The learner whose normaliser, if it has one, has seen the first count[e] rows of each lane of `new`."""
+    if learner.normalizer is None:
+        return learner
+    counts = np.arange(new.reward.shape[1]) < count[:, None]
+    return eqx.tree_at(lambda x: x.normalizer, learner, learner.normalizer.updated(new.observation, counts))

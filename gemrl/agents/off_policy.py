@@ -1,0 +1,193 @@
+"""The host's side of an agent: what stepping environments needs, around a learner and a memory that live on the device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from gemrl.agents.memory.ring import Memory, Rows, cut, insert
+from gemrl.agents.memory.staging import Staging
+from gemrl.agents.normalization import Learner, normalized, observed
+from gemrl.algorithms.registry import NetworkRecipe
+from gemrl.core.arrays import Array
+from gemrl.core.exceptions import Diverged
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
+from gemrl.core.snapshot import Snapshot
+from gemrl.core.steps import Transition
+
+STAGED_ROWS = 128
+"""Rows of a lane that wait on the host at most."""
+
+
+CHUNK = {True: 128, False: 1024}
+"""Observations valued at once, images or vectors."""
+
+
+class Family(NamedTuple):
+    """The pure functions of a family of algorithms; `train_round` is compiled and overwrites its state."""
+
+    init_learner: Callable[[Any, Layout, int], Any]
+    train_round: Callable[[Any, Any, Memory, Rows, Array, bool], tuple[Any, Memory, dict[str, Array]]]
+    update_period: Callable[[Any], int | None]
+    policy_of: Callable[[Any], Any]
+    act: Callable[[Any, Any, np.ndarray], np.ndarray]
+    explore: Callable[[Any, Any, np.ndarray, int, np.random.Generator], np.ndarray]
+    sample: Callable[[Any, Any, np.ndarray, np.random.Generator], np.ndarray]
+    values: Callable[[Any, Array, Array], Array]
+    groups: Callable[[Any], int]
+
+
+class OffPolicyAgent:
+    """An agent of any family that learns from its memory in rounds."""
+
+    def __init__(
+        self,
+        family: Family,
+        recipe: NetworkRecipe,
+        layout: Layout,
+        *,
+        lanes: int = 1,
+        seed: int = 0,
+        device: jax.Device | None = None,
+    ) -> None:
+        self.recipe = recipe
+        self._family, self._device = family, device
+        self._layout, self.lanes = layout, lanes
+        capacity = max(1, recipe.buffer_size // lanes)
+        self._memory_shape = lanes, capacity, layout, family.groups(recipe)
+        self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
+        self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
+        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout, recipe.reward_bound)
+        self._noise = stream(seed, "exploration")
+        self._updated: int | None = None
+        self._policy = self._family.policy_of(self.learner)
+
+    @property
+    def gamma(self) -> float:
+        """The discount factor of its returns."""
+        return self.recipe.gamma
+
+    @property
+    def memory(self) -> Memory:
+        """The episodic memory, every observed row included. Look into it at once: the next round overwrites it."""
+        if not self._staging.count.any():
+            return self._rows()
+        if self.learner.normalizer is not None:  # which must not see rows earlier because somebody looks
+            return _inserted(self._rows(), self._staging.rows, self._staging.count)
+        self._flush()
+        return self._rows()
+
+    def _rows(self) -> Memory:
+        if self._ring is None:
+            self._ring = jax.device_put(Memory.empty(*self._memory_shape), self._device)
+        return self._ring
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        """The policy's best actions. [B, *O] -> [B, A]."""
+        return self._family.act(self.recipe, self._policy, observation)
+
+    def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
+        return self._family.sample(self.recipe, self._policy, observation, rng)
+
+    def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
+        """Actions for training: uniform while warming up, then the policy's, with noise. [E, *O] -> [E, A]."""
+        if step < self.recipe.learning_starts:
+            return self._layout.random_actions(len(observation), self._noise)
+        return self._family.explore(self.recipe, self._policy, observation, step, self._noise)
+
+    def observe(self, transition: Transition) -> None:
+        """Remembers one step of every environment."""
+        self._rows()  # made at the first step, so that a memory too large for this machine is refused there
+        if self._staging.full:
+            self._flush()
+        self._staging.add(transition, self.gamma)
+
+    def abandon(self) -> None:
+        """Ends the running trajectories in memory: their environments are about to be reset, and steps may be counted anew."""
+        if self._staging.count.any():
+            self._flush()
+        for lane in range(self.lanes):
+            self._ring = _cut(self._rows(), lane)
+        self._staging.cut()
+        self._updated = None
+
+    def rounds_due(self, before: int, step: int) -> range:
+        """The environment steps behind number `before`, up to number `step`, after which a round of training is due."""
+        freq = self.recipe.train_freq
+        first = max(before, self.recipe.learning_starts) // freq + 1
+        return range(first * freq, step + 1, freq)
+
+    def refreshes(self, step: int) -> bool:
+        """Whether an update of targets and stored returns is due."""
+        period = self._family.update_period(self.recipe)
+        return period is not None and (self._updated is None or step // period > self._updated // period)
+
+    def learn(self, step: int) -> dict[str, float]:
+        """One round of training; its mean losses."""
+        due = self.refreshes(step)
+        if due:
+            self._updated = step
+        rows, count = self._staging.take()
+        state = self.learner, self._rows()
+        self.learner, self._ring, losses = self._family.train_round(self.recipe, *state, rows, count, due)
+        self._policy = self._family.policy_of(self.learner)
+        told = {name: float(value) for name, value in losses.items()}
+        for name in ("critic_loss", "loss"):  # that of a policy is NaN in a round that does not update it
+            if not math.isfinite(told.get(name, 0.0)):
+                raise Diverged(f"training diverged by step {step:,}: {name} is {told[name]}; try a smaller learning_rate")
+        return told
+
+    def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, *O], [B, A] -> [B]."""
+        chunk, count = CHUNK[self._layout.is_image], len(observation)
+        padding = -count % chunk
+        observation, action = (np.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))) for x in (observation, action))
+        places = [slice(at, at + chunk) for at in range(0, count, chunk)]
+        parts = [self._family.values(self.learner, observation[place], action[place]) for place in places]
+        return np.concatenate([np.asarray(part) for part in parts])[:count]
+
+    def restore(self, learner: Any) -> None:
+        """Takes over a saved learner."""
+        self.learner = jax.device_put(learner, self._device)
+        self._policy = self._family.policy_of(self.learner)
+
+    def snapshot(self) -> Snapshot:
+        """All that decides its future beside the learner. Nothing is moved: rows that wait on the host stay there."""
+        facts = {"noise": self._noise.bit_generator.state, "updated": self._updated}
+        return Snapshot.of(agent=Snapshot(facts, {}), memory=self._rows().snapshot(), staging=self._staging.snapshot())
+
+    def recall(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""
+        facts = saved.part("agent").facts
+        self._noise.bit_generator.state = facts["noise"]
+        self._updated = None if facts["updated"] is None else int(facts["updated"])
+        self._staging.restore(saved.part("staging"))
+        self._ring = jax.device_put(Memory.restored(saved.part("memory"), *self._memory_shape), self._device)
+
+    def _flush(self) -> None:
+        self.learner, self._ring = _remembered(self.learner, self._rows(), *self._staging.take())
+        # The normaliser has seen more: who goes on from a snapshot would act on that too.
+        self._policy = self._family.policy_of(self.learner)
+
+
+def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
+    """New rows enter the memory, and the normaliser sees their observations."""
+    return observed(learner, new, count), insert(memory, new, count)
+
+
+def on_host(tree: Any) -> Any:
+    """A copy on the host, because the next round overwrites the arrays it is given."""
+    return jax.tree.map(np.array, tree)
+
+
+_cut = jax.jit(cut, donate_argnums=0)
+_inserted = jax.jit(insert)
+_remembered = jax.jit(remember, donate_argnums=(0, 1))
+mean_value = jax.jit(lambda learner, s, a: learner.critics(normalized(learner.normalizer, s), a).mean(axis=0))
+"""The mean Q(s, a) of a learner's critics. [B, D], [B, A] -> [B]."""

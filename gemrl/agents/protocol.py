@@ -1,0 +1,74 @@
+"""Agents: what acts, remembers and learns. The training loop knows only this protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from gemrl.algorithms.registry import AnyRecipe
+from gemrl.core.snapshot import Snapshot
+from gemrl.core.steps import Transition
+
+
+class Agent(Protocol):
+    """What training and evaluation ask of an agent."""
+
+    @property
+    def recipe(self) -> AnyRecipe:
+        """What it is."""
+
+    @property
+    def gamma(self) -> float:
+        """The discount factor of its returns."""
+
+    def act(self, observation: np.ndarray) -> np.ndarray:
+        """The policy's actions. [B, *O] -> [B, A]."""
+
+    def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
+        """Actions for training. [E, *O] -> [E, A]."""
+
+    def observe(self, transition: Transition) -> None:
+        """Remembers one step of every environment."""
+
+    def abandon(self) -> None:
+        """Ends the running trajectories in memory: their environments are about to be reset."""
+
+    def rounds_due(self, before: int, step: int) -> Sequence[int]:
+        """The environment steps behind number `before`, up to number `step`, after which a round of training is due."""
+
+    def refreshes(self, step: int) -> bool:
+        """Whether the next round moves targets or computes stored returns anew."""
+
+    def learn(self, step: int) -> dict[str, float]:
+        """One round of training; its mean losses."""
+
+    def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
+        """The mean of the online critics' Q(s, a). [B, *O], [B, A] -> [B]."""
+
+
+class LearningAgent(Agent, Protocol):
+    """What a model asks of its agent beside that."""
+
+    lanes: int
+
+    @property
+    def learner(self) -> Any:
+        """Everything that learning changes, except the memory: a pytree of arrays."""
+
+    @property
+    def memory(self) -> Any:
+        """What it remembers."""
+
+    def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
+
+    def restore(self, learner: Any) -> None:
+        """Takes over a saved learner."""
+
+    def snapshot(self) -> Snapshot:
+        """All that decides its future beside the learner."""
+
+    def recall(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""

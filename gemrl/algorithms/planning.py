@@ -1,0 +1,224 @@
+"""Planning on stored trajectories: the rollouts V[t, h] of the paper's equation 7 and the ways to fold them into one return.
+
+    V[t, 1] = r[t] + discount[t] * q_next[t]
+    V[t, h] = r[t] + discount[t] * V[t+1, h-1]      while row t is not the last one of its trajectory
+
+Every planner maps (reward [*B, N], discount [*B, N], last [*B, N], q_next [K, *B, N]) to returns [K, *B, N]. Rows are in
+time order along the final axis, and nothing follows row N-1. `discount` is gamma, or 0 where the step terminated; `last` is
+true where the trajectory cannot be followed further. K counts the value estimates of the next state, one per pair of critics.
+
+numpy arrays are computed by numpy and JAX arrays by JAX; this module imports no JAX.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from gemrl.core.arrays import Array
+from gemrl.core.exceptions import BadValue
+from gemrl.core.validation import check_number
+
+
+class Rollout(NamedTuple):
+    """One rollout per row: its value for whom chose it, its value for the evaluator, and its length. Each [K, *B, N]."""
+
+    own: Array
+    other: Array
+    length: Array
+
+
+class Window(NamedTuple):
+    """w steps along the trajectory: discounted reward sum, -inf if no row follows, and product of discounts. Each [*B, N]."""
+
+    reward: Array
+    discount: Array
+
+
+def fold(
+    reward: Array, discount: Array, last: Array, choose: Array, value: Array, depth: int, *, longest: bool = False
+) -> Rollout:
+    """The rollout of 1..depth steps that is best for `choose` (or the longest one), valued by `value`, per row.
+
+    Windows of 1, 2, 4, ... steps are joined pairwise, so the work is O(N log depth) for every depth, and
+    no power of gamma over more than one window is ever formed. Ties take the shortest rollout.
+    """
+    with np.errstate(invalid="ignore"):  # 0 * -inf is NaN, which is as little worth taking as -inf
+        return _fold(reward, discount, last, choose, value, depth, longest)
+
+
+def _fold(reward: Array, discount: Array, last: Array, choose: Array, value: Array, depth: int, longest: bool) -> Rollout:
+    xp = choose.__array_namespace__()
+    count = last.shape[-1]
+    depth = min(depth, count)
+    end = last | (xp.arange(count) == count - 1)
+    # Rows behind the end, which nothing follows into: each join can then look ahead by a mere slice, and drops what it used up.
+    end, reward, discount, choose, value = (_padded(x, depth - 1) for x in (end, reward, discount, choose, value))
+    best = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
+    window, size = Window(xp.where(end, -np.inf, reward), discount), 1
+    rest, steps = None, 0  # a window of those steps that a power of two leaves over
+    left = depth - (1 << depth.bit_length() - 1)
+    while 2 * size <= depth:
+        if left & size:
+            rest, steps = window if rest is None else _follow(rest, window, steps), steps + size
+        best = _join(best, window, size, best, longest)
+        window, size = _follow(window, window, size), 2 * size
+    if rest is not None:  # what both halves have in common counts once, since it is a choice
+        best = _join(best, rest, steps, best, longest)
+    return Rollout(*(x[..., :count] for x in best))
+
+
+def _padded(x: Array, rows: int) -> Array:
+    """x with so many rows of zeros behind it."""
+    if rows == 0:
+        return x
+    xp = x.__array_namespace__()
+    return xp.concatenate([x, xp.zeros((*x.shape[:-1], rows), dtype=x.dtype)], axis=-1)
+
+
+def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: bool) -> Rollout:
+    """The choice among `first` and `size` steps followed by `then` where they can be followed."""
+    xp = first.own.__array_namespace__()
+    count = min(first.own.shape[-1], then.own.shape[-1] - size)
+    first, window = Rollout(*(x[..., :count] for x in first)), Window(*(x[..., :count] for x in window))
+    then = Rollout(*(x[..., size : size + count] for x in then))
+    own = window.reward + window.discount * then.own
+    other = window.reward + window.discount * then.other
+    take = window.reward > -np.inf if longest else own > first.own
+    return Rollout(
+        xp.where(take, own, first.own),
+        xp.where(take, other, first.other),
+        xp.where(take, size + then.length, first.length),
+    )
+
+
+def _follow(first: Window, then: Window, size: int) -> Window:
+    """The window `first`, of `size` steps, and `then` after it."""
+    then = Window(*(x[..., size:] for x in then))
+    first = Window(*(x[..., : then.reward.shape[-1]] for x in first))
+    then = Window(*(x[..., : first.reward.shape[-1]] for x in then))
+    return Window(first.reward + first.discount * then.reward, first.discount * then.discount)
+
+
+def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tuple[Array, Array, Array, Array]:
+    """The inputs as arrays of one library, with shapes checked."""
+    xp = q_next.__array_namespace__() if hasattr(q_next, "__array_namespace__") else np
+    reward, discount, last, q_next = xp.asarray(reward), xp.asarray(discount), xp.asarray(last), xp.asarray(q_next)
+    rows = reward.shape
+    if not (discount.shape == last.shape == q_next.shape[1:] == rows) or not rows or rows[-1] == 0:
+        raise BadValue(
+            "a planner takes reward, discount and last of one shape [N], N >= 1, and q_next [K, N]; got "
+            f"{reward.shape}, {discount.shape}, {last.shape} and {q_next.shape}"
+        )
+    return reward, discount, last.astype(bool), q_next
+
+
+class Planner(ABC):
+    """What turns stored rewards and estimates into the return of each row."""
+
+    cap: ClassVar[str] = "depth"
+    """The field that bounds how many steps a rollout may have."""
+
+    def __post_init__(self) -> None:
+        check_number(self.cap, self.rollout_cap, 1, whole=True)
+
+    def __call__(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Array:
+        """Planned returns [K, *B, N]."""
+        return self.rollout(*_as_arrays(reward, discount, last, q_next)).other
+
+    def chosen(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Array:
+        """Rollout lengths h* [K, *B, N] that the returns came from."""
+        return self.rollout(*_as_arrays(reward, discount, last, q_next)).length
+
+    @abstractmethod
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        """The rollout behind each return."""
+
+    @property
+    def rollout_cap(self) -> int:
+        """The longest rollout it looks at."""
+        return getattr(self, self.cap)
+
+
+@dataclass(frozen=True)
+class NStep(Planner):
+    """V[t, n], or the longest rollout there is where fewer than n steps can be followed."""
+
+    n: int = 1
+    cap: ClassVar[str] = "n"
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        return fold(reward, discount, last, q_next, q_next, self.n, longest=True)
+
+
+@dataclass(frozen=True)
+class LambdaReturn(Planner):
+    """The mean of V[t, h] with weights (1 - lam) lam^(h-1), the rest on the longest rollout of at most `depth` steps."""
+
+    lam: float = 0.9
+    depth: int = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("lam", self.lam, 0, 1)
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        # R[t] = r + discount * ((1 - lam) * q_next + lam * R[t+1]): an n-step return of other rewards and discounts.
+        mixed = reward + (1 - self.lam) * discount * q_next
+        return fold(mixed, self.lam * discount, last, q_next, q_next, self.depth, longest=True)
+
+
+@dataclass(frozen=True)
+class Single(Planner):
+    """The best V[t, h] of each estimate by its own judgement: equation 5, "without TBP"."""
+
+    depth: int = 5
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        return fold(reward, discount, last, q_next, q_next, self.depth)
+
+
+@dataclass(frozen=True)
+class Twin(Planner):
+    """Twin back-propagation, equations 7 and 8: each estimate picks h*, the other one tells the value there."""
+
+    depth: int = 5
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        return fold(reward, discount, last, q_next, _other(q_next), self.depth)
+
+
+@dataclass(frozen=True)
+class TwinReleased(Planner):
+    """Twin back-propagation as the authors' released code computes it.
+
+    Two things differ from `Twin`. Where a time limit cut a trajectory, "the rewards so far and nothing after" is one more
+    candidate, one step longer than the longest rollout. And the return is at least the estimate's own one-step target.
+    """
+
+    depth: int = 5
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        xp = q_next.__array_namespace__()
+        best = Twin(self.depth).rollout(reward, discount, last, q_next)
+        tail = NStep(self.depth).rollout(reward, discount, last, xp.zeros_like(q_next))
+        ended = xp.cumsum(last[..., ::-1], axis=-1)[..., ::-1] > 0  # the newest trajectory may still be running
+        nothing_after = ended & (tail.length < self.depth) & (tail.own > best.own)
+        value = xp.where(nothing_after, tail.own, best.other)
+        length = xp.where(nothing_after, tail.length + 1, best.length)
+        one_step = reward + discount * q_next
+        return Rollout(
+            xp.where(nothing_after, tail.own, best.own),
+            xp.maximum(value, one_step),
+            xp.where(one_step > value, 1, length),
+        )
+
+
+def _other(q_next: Array) -> Array:
+    """The two estimates in exchanged order [2, *B, N]."""
+    if q_next.shape[0] != 2:
+        raise BadValue(f"twin back-propagation needs two estimates of the next state, not {q_next.shape[0]}")
+    return q_next[::-1]

@@ -1,0 +1,1 @@
+"""One recipe class per family of algorithms."""

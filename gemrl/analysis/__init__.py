@@ -1,0 +1,1 @@
+"""What is made of runs: statistics, reports, figures, theory experiments, memory views and videos."""

@@ -1,0 +1,166 @@
+"""What stands in a memory whose returns were planned: its rollouts V[t, h], the chosen lengths h*, and who follows how far.
+
+Everything here is numpy on the host. Lengths are pooled over pairs of critics where one number is told of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from gemrl.algorithms.planning import NStep, Planner
+from gemrl.algorithms.registry import AnyRecipe, TabularRecipe
+from gemrl.algorithms.targets import Planned
+from gemrl.core.exceptions import BadValue
+
+if TYPE_CHECKING:
+    from gemrl.agents.memory.ring import Memory
+
+TERMINATED, CUT, RUNNING = "terminated", "cut, as by a time limit", "still running"
+"""How a trajectory in memory ends. A cut one goes on with an estimate, and so does the newest row of a running one."""
+
+
+@dataclass(frozen=True)
+class Recollection:
+    """The planned rows of a memory, trajectory after trajectory, lane after lane; trajectory i begins at starts[i]."""
+
+    planner: Planner
+    reward: np.ndarray  # [N]
+    discount: np.ndarray  # [N]
+    last: np.ndarray  # [N] bool
+    q_next: np.ndarray  # [K, N]
+    planned: np.ndarray  # [K, N]
+    length: np.ndarray  # [K, N], the chosen h*
+    available: np.ndarray  # [N], steps from a row to the end of its trajectory, itself included
+    monte_carlo: np.ndarray  # [K, N], rewards to the end of the trajectory, and the estimate behind a time limit
+    starts: np.ndarray  # [M]
+    waiting: int  # rows that came in since the last plan, and are not here
+
+    def __len__(self) -> int:
+        return self.reward.size
+
+    @property
+    def pairs(self) -> int:
+        """Estimates of a next state: one per pair of critics."""
+        return self.q_next.shape[0]
+
+    @property
+    def to_the_end(self) -> np.ndarray:
+        """Whether a chosen rollout follows its trajectory to the end [K, N]."""
+        return self.length >= self.available
+
+    @property
+    def at_the_cap(self) -> np.ndarray:
+        """Whether a chosen rollout is as long as the planner allows, and the trajectory goes on behind it [K, N]."""
+        return (self.length >= self.planner.rollout_cap) & ~self.to_the_end
+
+    @property
+    def by_choice(self) -> np.ndarray:
+        """Whether a rollout leaves its trajectory for an estimate although it could have followed it further [K, N]."""
+        return ~self.to_the_end & ~self.at_the_cap
+
+    def trajectory(self, number: int) -> Recollection:
+        """One of its trajectories, counted from 1."""
+        count = len(self.starts)
+        if not 1 <= number <= count:
+            raise BadValue(f"there is no episode {number}: the memory holds {count} of them, 1 (the oldest) to {count}")
+        place = slice(self.starts[number - 1], [*self.starts, len(self)][number])
+        columns = {name: getattr(self, name)[..., place] for name in COLUMNS}
+        return Recollection(self.planner, **columns, starts=np.zeros(1, int), waiting=0)
+
+    @property
+    def ending(self) -> str:
+        """How its newest trajectory ends."""
+        if not self.last[-1]:
+            return RUNNING
+        return CUT if self.discount[-1] else TERMINATED
+
+
+COLUMNS = ("reward", "discount", "last", "q_next", "planned", "length", "available", "monte_carlo")
+
+
+def recollect(memory: Memory, planner: Planner) -> Recollection:
+    """What a memory holds, if `planner` planned its returns."""
+    lanes = [_lane(memory, planner, lane) for lane in range(memory.size.shape[0])]
+    lanes = [lane for lane in lanes if lane["reward"].size]
+    if not lanes:
+        raise BadValue("no row of this memory was planned yet: training had not begun when it was saved")
+    columns = {name: np.concatenate([lane[name] for lane in lanes], axis=-1) for name in COLUMNS}
+    starts = np.flatnonzero(np.append(1, columns["available"][:-1]) == 1)
+    return Recollection(planner, **columns, starts=starts, waiting=len(memory) - columns["reward"].size)
+
+
+def _lane(memory: Memory, planner: Planner, lane: int) -> dict[str, np.ndarray]:
+    """The columns of one lane's planned rows."""
+    count = int(memory.size[lane] - memory.unplanned[lane])
+    rows = {name: column[..., :count] for name, column in memory.lane(lane).items() if name in COLUMNS}
+    rows["length"] = memory.chosen_lengths(planner, lane)[:, :count]
+    rows["available"] = available(rows["last"])
+    inputs = (rows[name].astype(float) for name in ("reward", "discount", "last", "q_next"))
+    rows["monte_carlo"] = NStep(count)(*inputs) if count else rows["planned"]
+    return rows
+
+
+def available(last: np.ndarray) -> np.ndarray:
+    """How many steps can be followed from each row, itself included. [N] -> [N]."""
+    place = np.arange(last.size)
+    ends = np.where(last | (place == last.size - 1), place, last.size)
+    return np.minimum.accumulate(ends[::-1])[::-1] - place + 1
+
+
+def rollouts(trajectory: Recollection, rows: int, lengths: int) -> np.ndarray:
+    """V[t, h] of the first `rows` rows of one trajectory, h = 1..lengths; NaN where it ends before. [K, rows, lengths]."""
+    reward, discount, q_next = (
+        np.pad(getattr(trajectory, name), [*[(0, 0)] * (getattr(trajectory, name).ndim - 1), (0, lengths)]).astype(float)
+        for name in ("reward", "discount", "q_next")
+    )
+    values = np.full((trajectory.pairs, rows, lengths), np.nan)
+    total, factor = np.zeros(rows), np.ones(rows)
+    for h in range(1, lengths + 1):
+        ahead = slice(h - 1, h - 1 + rows)
+        total, factor = total + factor * reward[ahead], factor * discount[ahead]
+        values[:, :, h - 1] = np.where(trajectory.available[:rows] >= h, total + factor * q_next[:, ahead], np.nan)
+    return values
+
+
+@dataclass(frozen=True)
+class Numbers:
+    """A memory in a few numbers. Shares and lengths are over rows and pairs."""
+
+    rows: int
+    trajectories: int
+    mean_length: float
+    median_length: float
+    one_step: float  # share of h* = 1
+    to_the_end: float
+    at_the_cap: float
+    by_choice: float
+    gap: float  # mean of planned - Monte-Carlo
+
+    @staticmethod
+    def of(memory: Recollection) -> Numbers:
+        """The numbers of what is remembered."""
+        length = memory.length
+        return Numbers(
+            rows=len(memory),
+            trajectories=len(memory.starts),
+            mean_length=float(length.mean()),
+            median_length=float(np.median(length)),
+            one_step=float((length == 1).mean()),
+            to_the_end=float(memory.to_the_end.mean()),
+            at_the_cap=float(memory.at_the_cap.mean()),
+            by_choice=float(memory.by_choice.mean()),
+            gap=float((memory.planned - memory.monte_carlo).mean()),
+        )
+
+
+def planner_of(algo: str, chosen: AnyRecipe) -> Planner:
+    """What plans the returns in the memory of a recipe; raises if nothing does."""
+    targets = vars(chosen).get("targets")
+    if not isinstance(targets, Planned):
+        if isinstance(chosen, TabularRecipe):
+            raise BadValue(f"{algo} keeps its values in tables, which gemrl memory does not draw: model.agent.learner.q has them")
+        raise BadValue(f"{algo} plans no returns in its memory, so there is nothing to show; gem and its relatives do")
+    return targets.planner

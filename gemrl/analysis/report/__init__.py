@@ -1,0 +1,1 @@
+"""The HTML report, comparisons with other people's results, and exports."""

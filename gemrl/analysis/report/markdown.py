@@ -1,0 +1,51 @@
+"""Scores as a Markdown table, for a terminal, an issue or a README."""
+
+from __future__ import annotations
+
+import math
+
+from gemrl.analysis.report.summary import Record, score_rows
+from gemrl.analysis.results.collection import Collection
+
+FINEST = 6
+"""Digits behind the point at the most."""
+
+
+def score_table(collection: Collection) -> str:
+    """A row for each environment, a column for each method: mean and standard deviation over runs, the best mean in bold."""
+    rows = {(row["env"], row["method"]): row for row in score_rows(collection)}
+    methods = [method for method in collection.methods if any((env, method) in rows for env in collection.envs)]
+    lines = [_line("", *methods), "|---" * (len(methods) + 1) + "|"]
+    for env in collection.envs:
+        best = max(row["mean"] for (where, _), row in rows.items() if where == env)
+        found = [rows.get((env, method)) for method in methods]
+        cells = ["" if row is None else _cell(row, best=row["mean"] == best) for row in found]
+        lines.append(_line(f"{env} ({_runs(collection, env)})", *cells))
+    return "\n".join([*lines, "", "Mean ± standard deviation over runs of the returns in the last tenth of training."])
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(row: Record, *, best: bool) -> str:
+    mean, std = row["mean"], row["std"]
+    places = digits(max(abs(mean), std))
+    text = f"{mean:,.{places}f} ± {std:,.{places}f}" if row["runs"] > 1 else f"{mean:,.{places}f} (1 run)"
+    return f"**{text}**" if best else text
+
+
+def digits(value: float) -> int:
+    """How many digits behind the point a return of this size is told with."""
+    size = abs(value)
+    if size >= 1 or not size:
+        return 0 if size >= 1000 else 1 if size >= 10 else 2
+    return min(max(2, 1 - math.floor(math.log10(size))), FINEST)
+
+
+def _runs(collection: Collection, env: str) -> str:
+    """How many runs of each method count, and how far they went."""
+    counts = {len(group) for method in collection.methods if (group := collection.of(method, env))}
+    few, many = min(counts), max(counts)
+    number = str(many) if few == many else f"{few} to {many}"
+    return f"{number} {'run' if many == 1 else 'runs'}, {collection.final_step(env):,} steps"

@@ -1,0 +1,151 @@
+"""One HTML file about a folder of runs, with plotly and all data inside: it opens offline."""
+
+from __future__ import annotations
+
+import base64
+import html
+import json
+import math
+from collections.abc import Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gemrl.analysis.labels import steps_of
+from gemrl.analysis.palette import styles
+from gemrl.analysis.report import summary
+from gemrl.analysis.results.collection import Collection
+from gemrl.analysis.results.run import Run
+from gemrl.analysis.results.scales import scale
+from gemrl.core.exceptions import MissingExtra, RunFolderError
+from gemrl.core.files import write_bytes
+from gemrl.core.version import __version__
+
+FILMS = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
+FILM_LIMIT, FILMS_LIMIT = 20_000_000, 100_000_000
+"""Bytes of one film and of all films in a page."""
+
+SCRIPTS = ("base", "tables", "charts", "curves", "overall", "sections", "run", "start")
+"""The page's scripts, in the order in which they run."""
+
+SHOWN_APART = ("algo", "env", "seed", "recipe", "versions")
+
+
+def write_page(
+    collection: Collection, target: Path, *, title: str | None = None, films: bool = True, others: Sequence[summary.Record] = ()
+) -> int:
+    """Writes the page about a collection, with other people's results in it; its size in bytes."""
+    text = page(collection, title=title, films=films, others=others).encode(errors="replace")
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(target, text)
+    except OSError as error:
+        raise RunFolderError(f"cannot write {target}: {error.strerror or error}") from None
+    return len(text)
+
+
+def page(collection: Collection, *, title: str | None = None, films: bool = True, others: Sequence[summary.Record] = ()) -> str:
+    """The whole HTML file."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError:
+        raise MissingExtra("reports need what is not installed: pip install 'gemrl[report]'") from None
+    title = title or str(collection.study.get("title") or f"Runs in {collection.folder.resolve().name}")
+    data = contents(collection, title, films=films, others=others)
+    pieces = {
+        "TITLE": html.escape(title),
+        "STYLE": _file("page.css"),
+        "SCRIPT": "\n".join(_file(f"{name}.js") for name in SCRIPTS),
+        "DATA": json.dumps(plain(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
+        "PLOTLY": get_plotlyjs().replace("</script", "<\\/script"),
+    }
+    first, *rest = _file("page.html").split("{{")  # no piece is searched for the marks of another
+    return first + "".join(pieces[part.partition("}}")[0]] + part.partition("}}")[2] for part in rest)
+
+
+def contents(collection: Collection, title: str, *, films: bool, others: Sequence[summary.Record]) -> summary.Record:
+    """All that the page shows."""
+    look = styles([*collection.methods, *(other["method"] for other in others)])
+    budget = [FILMS_LIMIT] if films else None
+    notes: list[str] = []
+    envs = []
+    for env in collection.envs:
+        known = {"id": env, "steps": steps_of(env), "step": collection.final_step(env), "scale": scale(collection, env)._asdict()}
+        quantities = {name: summary.curves(collection, env, column) for name, column in COLUMNS.items()}
+        envs.append(known | quantities | {"others": [other for other in others if other["beside"] == env]})
+    return {
+        "title": title,
+        "version": __version__,
+        "methods": [{"name": name, **look[name]._asdict()} for name in collection.methods],
+        "otherMethods": [{"name": name, **look[name]._asdict()} for name in dict.fromkeys(o["method"] for o in others)],
+        "envs": envs,
+        "scores": summary.score_rows(collection),
+        "overall": summary.overall(collection),
+        "shared": summary.shared_rows(collection, others),
+        "cost": summary.cost_rows(collection),
+        "recipes": summary.recipe_differences(collection),
+        "runs": [_run(run, collection, budget, notes) for run in collection.runs],
+        "leftOut": [reason.replace(f"{collection.folder}/", "") for reason in collection.left_out],
+        "notes": notes,
+    }
+
+
+COLUMNS = {"returns": "return_mean", "errors": "estimation_error"}
+
+
+def _run(run: Run, collection: Collection, budget: list[int] | None, notes: list[str]) -> summary.Record:
+    """A run's own view: its curve, settings, versions and films."""
+    return {
+        "method": run.method,
+        "algo": run.description["algo"],
+        "env": run.env,
+        "steps": steps_of(run.env),
+        "seed": run.seed,
+        "place": run.folder.relative_to(collection.folder).as_posix(),
+        "finished": run.finished,
+        "lastStep": run.last_step,
+        "score": run.score(collection.final_step(run.env)),
+        "hours": run.timed.seconds / 3600 if run.timed else None,
+        "speed": run.speed,
+        "evaluations": run.evaluations,
+        "recipe": run.recipe,
+        "versions": run.description.get("versions", {}),
+        "facts": {name: value for name, value in run.description.items() if name not in SHOWN_APART},
+        "films": _films(run, budget, notes) if budget is not None else [],
+    }
+
+
+def _films(run: Run, budget: list[int], notes: list[str]) -> list[summary.Record]:
+    """The films in a run's folder, as data URLs, while there is room for them."""
+    found = []
+    for file in sorted([*run.folder.glob("*"), *run.folder.glob("videos/*")]):
+        kind = FILMS.get(file.suffix.lower())
+        if kind is None or not file.is_file():
+            continue
+        size = file.stat().st_size
+        if size > min(FILM_LIMIT, budget[0]):
+            most = f"more than {FILM_LIMIT / 1e6:.0f} MB" if size > FILM_LIMIT else f"more than {FILMS_LIMIT / 1e6:.0f} MB in all"
+            notes.append(f"{file.name} of {run.method} on {run.env}, seed {run.seed}, is left out: it would be {most}")
+            continue
+        budget[0] -= size
+        found.append({"name": file.name, "kind": kind, "data": base64.b64encode(file.read_bytes()).decode()})
+    return found
+
+
+def plain(value: Any) -> Any:
+    """The same as JSON knows it: arrays as lists, numbers to six digits, null for what is no number."""
+    if isinstance(value, dict):
+        return {str(name): plain(inner) for name, inner in value.items()}
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if isinstance(value, (list, tuple)):
+        return [plain(inner) for inner in value]
+    if isinstance(value, (float, np.floating)):
+        return float(f"{value:.6g}") if math.isfinite(value) else None
+    return int(value) if isinstance(value, np.integer) else value
+
+
+def _file(name: str) -> str:
+    return resources.files("gemrl.analysis.report").joinpath("assets", name).read_text(encoding="utf-8")

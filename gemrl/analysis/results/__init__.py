@@ -1,0 +1,1 @@
+"""Runs read from disk into one table, with scores and scales."""

@@ -1,0 +1,1 @@
+"""The paper's theorems as experiments on small MDPs."""

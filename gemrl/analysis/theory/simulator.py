@@ -1,0 +1,100 @@
+"""Tabular algorithms on many small MDPs at once: pure numpy.
+
+In each MDP an episode is played and its returns are planned (gemrl/algorithms/planning.py) from the tables as they were at its
+end. Then its state-action pairs are updated in time order: one table, drawn uniformly, moves toward its return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from gemrl.algorithms.tabular import Tabular, move
+from gemrl.analysis.theory.mdps import MDP, Array
+
+
+class Episodes(NamedTuple):
+    """One episode of each MDP, in time order, padded behind its end. Each [T, M]."""
+
+    state: Array
+    action: Array
+    reward: Array
+    next_state: Array
+    terminated: Array
+    played: Array
+    """Whether the step was taken: false behind an episode's end."""
+
+
+def play(mdp: MDP, q: Array, algorithm: Tabular, rng: np.random.Generator) -> Episodes:
+    """An episode in each MDP, epsilon-greedy on tables q [M, S, A]."""
+    count, states, actions = mdp.size
+    lane = np.arange(count)
+    shape = (algorithm.time_limit, count)
+    explore, random_action = rng.random(shape) < algorithm.epsilon, rng.integers(0, actions, shape)
+    luck, draw = rng.random(shape), rng.random((count, 1))
+    state = np.minimum((draw >= mdp.start.cumsum(-1)).sum(-1), states - 1)
+    greedy, playing, rows = q.argmax(-1), np.ones(count, bool), []
+    for t in range(algorithm.time_limit):
+        action = np.where(explore[t], random_action[t], greedy[lane, state])
+        following = (luck[t][:, None] >= mdp.cumulative[lane, state, action]).sum(-1)
+        reward, terminated = mdp.reward[lane, state, action, following], mdp.terminal[lane, following]
+        rows.append((state, action, reward, following, terminated, playing))
+        playing = playing & ~terminated
+        state = following
+    return Episodes(*(np.stack(column) for column in zip(*rows, strict=True)))
+
+
+def plan(mdp: MDP, q: Array, episode: Episodes, algorithm: Tabular) -> Array:
+    """The planned returns [K, T, M] of an episode for tables q [K, M, S, A]."""
+    q_next = algorithm.bootstrap(q[:, np.arange(mdp.size[0]), episode.next_state])
+    cut = np.arange(len(episode.state))[:, None] == len(episode.state) - 1
+    dead = episode.terminated | (cut & algorithm.limit_is_death)
+    reward, discount, last = episode.reward, np.where(dead, 0.0, mdp.gamma), episode.terminated | cut
+    returns = algorithm.planner(reward.T, discount.T, last.T, q_next.transpose(0, 2, 1)).transpose(0, 2, 1)
+    if algorithm.shared:
+        returns = np.broadcast_to(returns.mean(0), returns.shape)
+    return returns
+
+
+class Tables:
+    """The tables Q(1), ..., Q(K) of one algorithm in M MDPs, from arbitrary beginnings."""
+
+    def __init__(self, mdp: MDP, algorithm: Tabular, rng: np.random.Generator) -> None:
+        self._mdp, self._algorithm, self._rng = mdp, algorithm, rng
+        self.q = rng.normal(size=(algorithm.tables, *mdp.size))
+        """[K, M, S, A]."""
+        self._updates = np.zeros(self.q.shape)
+        self.steps = np.zeros(mdp.size[0], int)
+        """Environment steps in each MDP [M]."""
+
+    def learn_episode(self) -> None:
+        """Algorithm 3 for one episode of each MDP."""
+        algorithm, mdp = self._algorithm, self._mdp
+        acting = self.q[self._rng.integers(algorithm.tables, size=mdp.size[0]), np.arange(mdp.size[0])]
+        episode = play(mdp, acting, algorithm, self._rng)
+        returns = plan(mdp, self.q, episode, algorithm)
+        drawn = self._rng.integers(algorithm.tables, size=episode.state.shape)
+        for table in range(algorithm.tables) if algorithm.shared else [drawn]:
+            self._move(np.broadcast_to(table, drawn.shape), episode, returns)
+        self.steps += episode.played.sum(0)
+
+    def _move(self, table: Array, episode: Episodes, returns: Array) -> None:
+        """Moves the table [T, M] of each step toward its return, step after step, since a pair may come again."""
+        count, states, actions = self._mdp.size
+        pair = ((table * count + np.arange(count)) * states + episode.state) * actions + episode.action
+        target = np.take_along_axis(returns, table[None], 0)[0]
+        played = range(len(pair)), episode.played
+        pairs, targets = ([column[t][now] for t, now in zip(*played, strict=True)] for column in (pair, target))
+        move(self.q.reshape(-1), self._updates.reshape(-1), pairs, targets, self._algorithm.step_size)
+
+
+def learn(mdp: MDP, algorithm: Tabular, episodes: Iterable[int], rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
+    """Tables [K, M, S, A] and environment steps [M] after so many episodes each, in ascending order."""
+    tables, done = Tables(mdp, algorithm, rng), 0
+    for goal in episodes:
+        for _ in range(goal - done):
+            tables.learn_episode()
+        done = goal
+        yield tables.q.copy(), tables.steps.copy()

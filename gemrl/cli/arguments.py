@@ -1,0 +1,74 @@
+"""Types and options that several commands share."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any, TypeAlias
+
+from gemrl.core.processes import ENV_TIMEOUT
+
+Subcommands: TypeAlias = "argparse._SubParsersAction[Any]"
+"""What commands are added to; argparse has no public name for it."""
+
+
+def whole(text: str) -> int:
+    """A whole number of at least 0, such as 1e6 or 1,000,000."""
+    digits = text.replace(",", "")
+    try:
+        number = int(digits) if digits.isdecimal() else float(digits)  # a float would round a long one
+        if number != int(number) or number < 0:
+            raise ValueError
+    except (ValueError, OverflowError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 0") from None
+    return int(number)
+
+
+def fraction(text: str) -> float:
+    """A number from 0 to 1."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to 1")
+    return number
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    try:
+        number = whole(text)
+    except argparse.ArgumentTypeError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of at least 1")
+    return number
+
+
+def add_env_args(parser: argparse.ArgumentParser) -> None:
+    """The option --env-args."""
+    parser.add_argument(
+        "--env-args",
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="KEY=VALUE",
+        help="arguments of the environment, such as is_slippery=False max_episode_steps=200 \"map_name='8x8'\"",
+    )
+
+
+def add_env_timeout(parser: argparse.ArgumentParser, default: int | None) -> None:
+    """The option --env-timeout; a run keeps it."""
+    usual = str(default) if default else f"what the run was started with, usually {ENV_TIMEOUT}"
+    parser.add_argument(
+        "--env-timeout",
+        type=count,
+        default=default,
+        metavar="S",
+        help=f"seconds an environment may take to answer (default: {usual})",
+    )
+
+
+def add_device(parser: argparse.ArgumentParser) -> None:
+    """The option --device."""
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute (default: auto)")

@@ -1,0 +1,66 @@
+"""`gemrl evaluate`: score a trained run, film it or watch it."""
+
+from __future__ import annotations
+
+import argparse
+from contextlib import closing
+from pathlib import Path
+
+from gemrl.cli.arguments import Subcommands, add_device, count, whole
+from gemrl.core.exit_codes import DONE
+
+
+def add(commands: Subcommands) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "evaluate",
+        help="score a trained run, film it or watch it",
+        description="Score the trained model of a run on episodes of the deterministic policy.",
+        epilog="Videos of MuJoCo tasks are rendered off screen through EGL: Debian's package is libegl1.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
+    parser.add_argument("--episodes", type=count, default=10, metavar="K", help="how many episodes (default: 10)")
+    parser.add_argument(
+        "--seed",
+        type=whole,
+        metavar="S",
+        help="the seed of the episodes (default: the run's, whose evaluations play the same episodes)",
+    )
+    parser.add_argument("--video", type=Path, metavar="FILE", help="film the first episode into FILE (.mp4 or .gif)")
+    parser.add_argument("--render", action="store_true", help="show the first episode in a window")
+    add_device(parser)
+    parser.set_defaults(command=evaluate)
+
+
+def evaluate(options: argparse.Namespace) -> int:
+    """Scores a run's model, films it or shows it; the exit code."""
+    from gemrl.analysis.video import check_film, check_mode, check_screen, film, watch
+    from gemrl.experiments.description import env_title, environment_of
+    from gemrl.experiments.run_folder import describe
+
+    run = describe(options.run)
+    environment, seed = environment_of(run), run["seed"] if options.seed is None else options.seed
+    if options.video:
+        check_film(options.video, environment)
+    if options.render:
+        check_screen()
+        check_mode(environment, "human")
+    environment().close()
+    from gemrl.experiments.loading import load  # JAX takes its time, and an environment that cannot be made is reported first
+    from gemrl.training.display import evaluation_line
+    from gemrl.training.evaluation import Evaluator
+
+    model = load(options.run, device=options.device)
+    if options.video:
+        frames = film(model, environment, seed, options.video)
+        print(f"filmed {frames} frames into {options.video}")
+    if options.render:
+        watch(model, environment, seed)
+    evaluator = Evaluator(environment, episodes=options.episodes, seed=seed)
+    with closing(evaluator):
+        result = evaluator(model.agent)
+    other = "" if seed == run["seed"] else f" of seed {seed}"
+    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {options.episodes} episodes{other}")
+    print(evaluation_line(model.num_timesteps, result))
+    return DONE

@@ -1,0 +1,80 @@
+"""The command line: parses the words, runs the command and turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Sequence
+from typing import NoReturn
+
+from gemrl.cli import algos, compare, evaluate, export, figure, memory, report, resume, study, theory, train
+from gemrl.core.exceptions import BadValue, GemrlError, UnknownName
+from gemrl.core.exit_codes import FAILED, INTERRUPTED, WRONG_USE
+from gemrl.core.suggestions import unknown
+from gemrl.core.version import __version__
+
+COMMANDS = (train, resume, evaluate, memory, study, figure, report, compare, export, algos, theory)
+"""Every command is a module with a function `add`."""
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser whose errors are exceptions, to be told in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        if message.endswith("required: ENV"):  # an option of many values takes what stands behind it
+            message += " (it comes first, before --set and --env-args)"
+        raise BadValue(f"{message}; see `{self.prog} --help`")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line; its exit code."""
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        options = parse(words)
+        command: Callable[[argparse.Namespace], int] = options.command
+        return command(options)
+    except GemrlError as error:
+        print(f"gemrl: {' '.join(str(error).split())}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("gemrl: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+    except OSError as error:  # such as a folder that may not be looked into
+        print(f"gemrl: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        return FAILED
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    """The options that the words of a command line spell."""
+    parser = _Parser(
+        prog="gemrl",
+        description="Sample-efficient reinforcement learning with episodic memory (GEM, Hu et al., ICML 2021).",
+        epilog="Start with: gemrl train InvertedPendulum-v5 --steps 6000 --set learning_starts=1000",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"gemrl {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
+    for command in COMMANDS:
+        command.add(commands)
+    if not words:
+        parser.print_help()
+        raise SystemExit(WRONG_USE)
+    if words[0] not in commands.choices and not words[0].startswith("-"):
+        raise unknown("command", words[0], commands.choices, f"; known: {', '.join(commands.choices)}")
+    options, rest = parser.parse_known_args(words)
+    if rest:
+        _refuse(rest[0], commands.choices.get(words[0], parser))
+    if not hasattr(options, "command"):
+        parser.error("a command is missing")
+    return options
+
+
+def _refuse(word: str, parser: argparse.ArgumentParser) -> NoReturn:
+    if word.startswith("-"):
+        flags = [flag for action in parser._actions for flag in action.option_strings]
+        raise unknown("option", word.split("=")[0], flags, f"; see `{parser.prog} --help`")
+    raise UnknownName(f"unexpected argument {word!r}; see `{parser.prog} --help`")

@@ -1,0 +1,79 @@
+"""`gemrl theory`: check the paper's theorems by experiment, with a verdict and a figure for each."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.metadata
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gemrl.cli.arguments import Subcommands, whole
+from gemrl.core.exceptions import RunFolderError
+from gemrl.core.exit_codes import DONE
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from gemrl.analysis.theory.evidence import Finding
+    from gemrl.analysis.theory.theorems import Budget
+
+
+def add(commands: Subcommands) -> None:
+    """Adds the command."""
+    parser = commands.add_parser(
+        "theory",
+        help="check the paper's theorems by experiment",
+        description="Check the paper's theorems by experiment: a figure and a one-line verdict for each.",
+        allow_abbrev=False,
+    )
+    parser.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="where the figures go (default: theory)")
+    parser.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures; takes far longer")
+    parser.add_argument("--seed", type=whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
+    parser.set_defaults(command=lambda options: show_theory(options.out, full=options.full, seed=options.seed))
+
+
+def show_theory(folder: Path, *, full: bool = False, seed: int = 0) -> int:
+    """Runs every experiment, prints its verdict and writes its figure and theory.json; the exit code."""
+    import numpy as np
+
+    from gemrl.analysis.figures.theory import draw
+    from gemrl.analysis.theory.experiments import EXPERIMENTS
+    from gemrl.analysis.theory.theorems import FULL, QUICK
+    from gemrl.core.files import write_bytes, write_json
+    from gemrl.experiments.versions import versions
+
+    budget, lines = FULL if full else QUICK, []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        for number, name in enumerate(EXPERIMENTS):
+            finding = run(name, budget, np.random.default_rng([seed, number]))
+            write_bytes(picture(folder, name), draw(finding))
+            print(finding.line, flush=True)
+            lines.append(finding.line)
+        facts = {"seed": seed, "budget": dataclasses.asdict(budget), "verdicts": lines}
+        made_with = versions() | {"matplotlib": importlib.metadata.version("matplotlib")}
+        write_json(folder / "theory.json", {**facts, "versions": made_with})
+    except OSError as error:
+        raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
+    print(f"figures in {folder}")
+    return DONE
+
+
+def picture(folder: Path, name: str) -> Path:
+    """The file of an experiment's figure."""
+    return folder / f"theory-{name}.png"
+
+
+def run(name: str, budget: Budget, rng: np.random.Generator) -> Finding:
+    """One experiment, with a progress bar on a terminal."""
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+    from gemrl.analysis.theory.experiments import EXPERIMENTS
+
+    experiment, parts = EXPERIMENTS[name]
+    console = Console()
+    columns = (TextColumn("[bold]{task.description}"), BarColumn(bar_width=24), TimeElapsedColumn())
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
+        bar = progress.add_task(name, total=parts)
+        return experiment(budget, rng, lambda: progress.advance(bar))

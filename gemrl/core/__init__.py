@@ -1,0 +1,1 @@
+"""Foundations without algorithms: exceptions, validation, array and step types, seeding, snapshots and files."""

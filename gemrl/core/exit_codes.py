@@ -1,0 +1,6 @@
+"""Exit codes of the command line."""
+
+from __future__ import annotations
+
+DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
+"""What the command line ends with."""

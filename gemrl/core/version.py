@@ -1,0 +1,3 @@
+"""The version of gemrl."""
+
+__version__ = "0.1.0"

@@ -1,0 +1,1 @@
+"""Gymnasium environments: making them, checking what they return, and stepping one or many."""

@@ -1,0 +1,159 @@
+"""Checkpoints of a run: all that decides its future, in folders that are complete or not there.
+
+    RUN/checkpoints/000012000/state.json                 where the run is, with checksums of the files below
+                              model.json                 the model, with checksums of its arrays
+                              model.safetensors          networks, targets, optimisers
+                              model.memory.safetensors   the memory, rows that wait for it, the running episode
+                              evaluations.csv, progress.csv
+
+A checkpoint is written under a temporary name and renamed once all of it is on the disk. The one before it is kept.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from gemrl.core.exceptions import ModelFileError, RunBroken
+from gemrl.core.files import TEMPORARY, check_digest, digest_of, read_sealed, sync_folder, write_bytes, write_sealed
+
+if TYPE_CHECKING:
+    from gemrl.training.model import Model
+
+FORMAT = 1
+"""Version of the layout."""
+
+KEPT = 2
+"""Complete checkpoints that are kept."""
+
+SECONDS, SHARE = 60.0, 0.04
+"""By default a checkpoint is written about once a minute, but never for more than this share of the time."""
+
+
+class Checkpoint(NamedTuple):
+    """A complete checkpoint."""
+
+    folder: Path
+    facts: dict[str, Any]
+    texts: dict[str, str]
+
+    @property
+    def model(self) -> Path:
+        """Where the model is."""
+        return self.folder / "model"
+
+
+def place(run: Path) -> Path:
+    """Where the checkpoints of a run are."""
+    return run / "checkpoints"
+
+
+def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str, str]) -> Path:
+    """Writes a checkpoint, then drops all but the newest ones."""
+    place(run).mkdir(exist_ok=True)
+    target = place(run) / f"{model.num_timesteps:09d}"
+    temporary = place(run) / f"{TEMPORARY}{secrets.token_hex(4)}"
+    temporary.mkdir()
+    try:
+        model.save(temporary / "model", memory=True)
+        digests = {name: write_bytes(temporary / name, text.encode()) for name, text in texts.items()}
+        digests["model.json"] = digest_of(temporary / "model.json")
+        write_sealed(temporary / "state.json", {"format": FORMAT, "sha256": digests, "facts": dict(facts)})
+        shutil.rmtree(target, ignore_errors=True)  # if it is there, it is of this very step
+        os.rename(temporary, target)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+    sync_folder(place(run))
+    for old in _all(run)[KEPT:]:
+        shutil.rmtree(old, ignore_errors=True)  # what somebody still reads, a later checkpoint removes
+    return target
+
+
+def read(folder: Path) -> Checkpoint:
+    """A checkpoint whose every file is as it was written; its arrays are checked when the model is loaded."""
+    state = read_sealed(folder / "state.json", FORMAT)
+    digests, facts = state.get("sha256"), state.get("facts")
+    if not isinstance(digests, dict) or not isinstance(facts, dict) or "model.json" not in digests:
+        raise ModelFileError(f"{folder / 'state.json'} is damaged: it describes no checkpoint")
+    for name, digest in digests.items():
+        if Path(name).name != name:
+            raise ModelFileError(f"{folder / 'state.json'} names a file outside its folder")
+        check_digest(folder / name, digest)
+    texts = {name: (folder / name).read_bytes().decode(errors="replace") for name in digests if name.endswith(".csv")}
+    return Checkpoint(folder, facts, texts)
+
+
+def newest(run: Path, load: Callable[[Checkpoint], Model], tell: Callable[[str], None]) -> tuple[Checkpoint, Model] | None:
+    """The newest checkpoint that can be read, with its model; damaged ones are told. None if the run has none at all."""
+    folders = _all(run)
+    for folder in folders:
+        try:
+            checkpoint = read(folder)
+            return checkpoint, load(checkpoint)
+        except ModelFileError as error:
+            tell(f"{error}; trying the checkpoint before it")
+    if folders:
+        raise RunBroken(f"no checkpoint of {run} can be read; start the run again in another folder")
+    return None
+
+
+def set_damaged_aside(run: Path, found: Checkpoint) -> None:
+    """Renames what is newer than the newest that can be read, so that it does not count as one of those that are kept."""
+    for folder in _all(run):
+        if _step(folder) > _step(found.folder):
+            aside = folder.with_name(f"damaged-{folder.name}")
+            shutil.rmtree(aside, ignore_errors=True)
+            os.rename(folder, aside)
+
+
+def newest_step(run: Path) -> int:
+    """The step of a run's newest checkpoint; -1 if it has none."""
+    return max(map(_step, _all(run)), default=-1)
+
+
+def clean(run: Path) -> None:
+    """Removes what a killed process left unfinished."""
+    for folder in (run, place(run)):
+        for leftover in folder.glob(f"{TEMPORARY}*"):
+            if leftover.is_dir():
+                shutil.rmtree(leftover, ignore_errors=True)
+            else:
+                leftover.unlink(missing_ok=True)
+
+
+def _all(run: Path) -> list[Path]:
+    """The folders of complete checkpoints, newest first."""
+    return sorted((folder for folder in place(run).glob("[0-9]*") if folder.name.isdecimal()), key=_step, reverse=True)
+
+
+def _step(folder: Path) -> int:
+    return int(folder.name)
+
+
+class Clock:
+    """When the next checkpoint is due: every so many steps, or by time."""
+
+    def __init__(self, every: int | None, step: int) -> None:
+        self._every, self._step = every, step
+        self._written, self._cost = monotonic(), 0.0
+
+    def due(self, step: int) -> bool:
+        """Whether one is due at this step."""
+        if self._every:
+            return step // self._every > self._step // self._every
+        return monotonic() - self._written > max(SECONDS, self._cost / SHARE)
+
+    def time(self, writing: Callable[[], object], step: int) -> None:
+        """Writes one, and takes the time."""
+        if step == self._step:
+            return
+        start = monotonic()
+        writing()
+        self._step, self._written = step, monotonic()
+        self._cost = self._written - start

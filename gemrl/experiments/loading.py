@@ -1,0 +1,30 @@
+"""Load a trained model from a run's folder or from a saved file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from gemrl.core.exceptions import ModelFileError, RunFolderError
+from gemrl.core.suggestions import unknown
+from gemrl.experiments.run_folder import SEALED, describe
+from gemrl.training.model import Model
+from gemrl.training.model_files import ModelFiles
+from gemrl.training.models import MODELS
+
+
+def load(path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Model:
+    """The trained model in a run's folder, or the saved model of any algorithm at `path`; `fields` change its recipe."""
+    if Path(path).is_dir():
+        describe(path)
+        path = Path(path) / "model"
+        if not path.with_suffix(".json").exists():
+            why = "only its results were kept" if (path.parent / SEALED).exists() else "its run did not get to save one"
+            raise RunFolderError(f"{path.parent} holds no trained model: {why}")
+    algo = ModelFiles(path).read_header().get("algo")
+    if not isinstance(algo, str):
+        raise ModelFileError(f"the JSON of {path} is damaged: it names no algorithm")
+    if algo not in MODELS:
+        raise unknown("algorithm", algo, MODELS)
+    return MODELS[algo].load(path, env, device, **fields)

@@ -1,0 +1,1 @@
+"""Studies: recipes x environments x seeds."""

@@ -1,1 +1,0 @@
-"""Runs looked at from outside: collected, summed up, compared, exported, and written into one HTML file."""

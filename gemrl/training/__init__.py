@@ -1,0 +1,1 @@
+"""The training loop, evaluation, models, callbacks, metrics, trackers and model files."""

@@ -1,0 +1,112 @@
+"""How training goes, as numbers under the names that Stable-Baselines3 gives them."""
+
+from __future__ import annotations
+
+from collections import deque
+from time import monotonic
+from typing import Any
+
+import numpy as np
+
+from gemrl.algorithms.registry import AnyRecipe, DiscreteRecipe, NearestRecipe, TabularRecipe
+from gemrl.core.steps import Finished
+from gemrl.training.evaluation import Evaluation
+from gemrl.training.loop import Moment
+
+PROGRESS_COLUMNS = (
+    "time/total_timesteps",
+    "time/episodes",
+    "time/time_elapsed",
+    "time/fps",
+    "rollout/ep_rew_mean",
+    "rollout/ep_len_mean",
+    "rollout/exploration_rate",
+    "train/n_updates",
+    "train/learning_rate",
+    "train/critic_loss",
+    "train/actor_loss",
+    "train/ent_coef",
+    "train/loss",
+    "eval/mean_reward",
+    "eval/mean_ep_length",
+    "eval/capped_episodes",
+    "eval/estimation_error",
+)
+"""Named as Stable-Baselines3 names them, where it has them."""
+
+
+class Progress:
+    """What has happened so far in a training."""
+
+    def __init__(self, recipe: AnyRecipe) -> None:
+        self._recipe = recipe
+        self.go_on(0)
+        self._finished: deque[Finished] = deque(maxlen=100)
+        self._losses: dict[str, float] = {}
+        self._rounds = 0
+        self.episodes = 0
+
+    def go_on(self, step: int) -> None:
+        """Another training begins at this step: time and speed are its own, all else is counted on."""
+        self._started, self._first = monotonic(), step
+
+    @property
+    def updates(self) -> int:
+        """Gradient steps so far, of agents that take them in rounds."""
+        return 0 if isinstance(self._recipe, TabularRecipe) else self._rounds * self._recipe.gradient_steps
+
+    @property
+    def finished(self) -> list[Finished]:
+        """The last hundred episodes."""
+        return list(self._finished)
+
+    def facts(self) -> dict[str, Any]:
+        """All of it as JSON values."""
+        return {
+            "elapsed": monotonic() - self._started,
+            "finished": [list(episode) for episode in self._finished],
+            "losses": self._losses,
+            "rounds": self._rounds,
+            "episodes": self.episodes,
+        }
+
+    def recall(self, facts: dict[str, Any]) -> None:
+        """Goes on from what `facts` told."""
+        self._started = monotonic() - float(facts["elapsed"])
+        self._finished.extend(Finished(float(total), int(length)) for total, length in facts["finished"])
+        self._losses = {str(name): float(loss) for name, loss in facts["losses"].items()}
+        self._rounds, self.episodes = int(facts["rounds"]), int(facts["episodes"])
+
+    def note(self, moment: Moment) -> None:
+        """Takes note of a moment."""
+        ended = moment.taken.ended if moment.taken else []
+        self._finished.extend(ended)
+        self.episodes += len(ended)
+        self._rounds += moment.rounds
+        # A round without a policy update has no policy loss: the last one stands.
+        self._losses |= {name: loss for name, loss in (moment.losses or {}).items() if not np.isnan(loss)}
+
+    def line(self, step: int, evaluation: Evaluation | None) -> dict[str, float]:
+        """The numbers at this step; episodes over the last hundred."""
+        elapsed = monotonic() - self._started
+        line: dict[str, float] = {
+            "time/total_timesteps": step,
+            "time/episodes": self.episodes,
+            "time/time_elapsed": round(elapsed, 3),
+            "time/fps": round((step - self._first) / max(elapsed, 1e-9), 1),
+        }
+        if not isinstance(self._recipe, TabularRecipe):  # tables tell of their updates and step sizes with their losses
+            line["train/n_updates"] = self.updates
+            line["train/learning_rate"] = self._recipe.learning_rate
+        if self._finished:
+            line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
+            line["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))
+        if isinstance(self._recipe, DiscreteRecipe | TabularRecipe | NearestRecipe):
+            line["rollout/exploration_rate"] = self._recipe.epsilon(step)
+        line |= {f"train/{name}": value for name, value in self._losses.items()}
+        if evaluation:
+            line["eval/mean_reward"] = evaluation.return_mean
+            line["eval/mean_ep_length"] = evaluation.length_mean
+            line["eval/capped_episodes"] = evaluation.capped
+            line["eval/estimation_error"] = evaluation.estimation_error
+        return line

@@ -1,0 +1,291 @@
+"""What every model does: learn, predict, save and load, as users of Stable-Baselines3 know them."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import warnings
+from collections.abc import Generator, Sequence
+from contextlib import closing, nullcontext
+from typing import Any, NoReturn, Self
+
+import numpy as np
+
+from gemrl.agents.device import find_device
+from gemrl.agents.making import make_agent
+from gemrl.algorithms.registry import AnyRecipe, recipe, suited
+from gemrl.core.exceptions import BadValue, GemrlError
+from gemrl.core.processes import Interrupts
+from gemrl.core.seeding import stream
+from gemrl.core.snapshot import Snapshot
+from gemrl.core.validation import check_number
+from gemrl.envs.making import EnvironmentMaker
+from gemrl.envs.spaces import Spaces
+from gemrl.envs.vector import AnyTask, as_task, check_lanes, made, name_of, spaces_of
+from gemrl.training import saving
+from gemrl.training.attributes import Attributes
+from gemrl.training.callbacks import AnyCallback, Watchers
+from gemrl.training.display import displayed
+from gemrl.training.evaluation import Evaluation
+from gemrl.training.logger import Logger, log
+from gemrl.training.loop import Moment, Schedule, scheduled, train
+from gemrl.training.metrics import Progress
+from gemrl.training.trackers import opened
+from gemrl.training.trackers.base import RunInfo, Tracker, check_installed
+from gemrl.training.trackers.tensorboard import TensorBoard, numbered
+
+POLICIES = ("MlpPolicy", "CnnPolicy")
+"""What Stable-Baselines3 calls networks for vectors and for images."""
+
+
+class Model(Attributes):
+    """An agent with its environment. Subclasses name a recipe; keywords change its fields."""
+
+    algo: str = "gem"
+    """The recipe's name; where a class fits several kinds of environments, an instance has the name that fits its own."""
+
+    def __init__(
+        self,
+        policy: Any = "MlpPolicy",
+        env: Any = None,
+        *,
+        seed: int | None = None,
+        device: str = "auto",
+        n_envs: int = 1,
+        tensorboard_log: str | None = None,
+        verbose: int = 0,
+        **fields: Any,
+    ) -> None:
+        """A new model for an environment: an id, a gymnasium.Env, a VectorEnv or a VecEnv. `policy` may be left out.
+
+        `fields` are the recipe's, by name. `n_envs` makes several environments of an id, stepped together.
+        """
+        if env is None and not (isinstance(policy, str) and policy.endswith("Policy")):
+            policy, env = "MlpPolicy", policy
+        if policy not in POLICIES:
+            raise BadValue(
+                f"policy must be one of {', '.join(POLICIES)}, not {policy!r}; networks follow the observations anyway"
+            )
+        if env is None:
+            raise BadValue("a model needs an environment: an id such as 'Pendulum-v1' or a gymnasium.Env")
+        check_number("n_envs", n_envs, 1, whole=True)
+        if n_envs > 1 and not isinstance(env, str):
+            raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
+        env_id, env = env if isinstance(env, str) else name_of(env), made(env, n_envs)
+        layout = spaces_of(env).layout
+        chosen = recipe(suited(self.algo, layout)).for_environment(env_id, layout).but(**fields)
+        self._setup(chosen, env, seed, device, verbose, tensorboard_log)
+
+    @classmethod
+    def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto", n_envs: int = 1) -> Self:
+        """A new model with exactly this recipe: no preset is applied. `env` may be spaces alone, for a model that only acts."""
+        model = cls.__new__(cls)
+        model._setup(chosen, made(env, n_envs), seed, device, lanes=n_envs)
+        return model
+
+    def _setup(
+        self,
+        chosen: AnyRecipe,
+        env: Any,
+        seed: int | None,
+        device: str,
+        verbose: int = 0,
+        log: str | None = None,
+        lanes: int = 1,
+    ) -> None:
+        if log:
+            check_installed("tensorboardX", "tensorboard")
+        self.recipe = chosen
+        self.seed = secrets.randbits(31) if seed is None else seed
+        check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
+        self.seed = int(self.seed)  # one of numpy's cannot be saved
+        self.device = find_device(device)
+        self.num_timesteps = 0
+        self.verbose = verbose
+        self.logger: Any = Logger()
+        self._log, self._progress = log, Progress(chosen)
+        self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
+        self.spaces: Spaces = env if self._task is None else self._task.spaces
+        self.algo = suited(self.algo, self.spaces.layout)
+        if not isinstance(chosen, type(recipe(self.algo))):
+            raise BadValue(f"a {type(chosen).__name__} is no recipe for {self.algo}, which is what fits this environment")
+        self._episodes: tuple[str | None, Snapshot] | None = None  # of what kind of task, when the model was saved
+        self._predictions = stream(self.seed, "predictions")
+        lanes = self._task.lanes if self._task else lanes
+        self.agent = make_agent(chosen, self.spaces.layout, lanes=lanes, seed=self.seed, device=self.device)
+
+    def set_env(self, env: Any, force_reset: bool = True) -> None:
+        """Changes the environment for one, or as many, with the same spaces; a loaded model goes on with its episodes there.
+
+        `force_reset` changes nothing: `learn` always begins new episodes.
+        """
+        task = as_task(made(env, self.agent.lanes), self.seed)
+        task.spaces.check_fits(self.spaces)
+        check_lanes(self.agent.lanes, task.lanes)
+        if self._task is None:
+            self._go_on_in(task)
+        self._task = task
+
+    def close(self) -> None:
+        """Closes the environment it trains in."""
+        if self._task:
+            self._task.close()
+
+    def training(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Generator[Moment]:
+        """Trains until `num_timesteps` is `steps` and yields what happens, step by step.
+
+        It begins a new episode, unless it is given the `observation` [E, D] of a running one (see `replay`).
+        """
+        task = self._own_task()
+        if observation is None and len(self.memory):
+            self.agent.abandon()
+        for moment in train(self.agent, task, steps, start=self.num_timesteps, schedule=schedule, observation=observation):
+            self.num_timesteps = moment.step
+            yield moment
+
+    def replay(self) -> np.ndarray | None:
+        """Plays the episodes again that ran when this model was saved with its memory; the observations to go on from [E, D].
+
+        None if there was none, or if the environment, given the same seed and actions, answered differently.
+        """
+        task = self._own_task()
+        saved = self._episodes_for(task)
+        return task.replay(saved) if saved else None
+
+    def _own_task(self) -> AnyTask:
+        if self._task is None:
+            raise GemrlError("this model has no environment: load it with one, as in load(path, env=...), or call set_env(env)")
+        return self._task
+
+    def learn(
+        self,
+        total_timesteps: int,
+        callback: AnyCallback | None = None,
+        log_interval: int | None = 4,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+        *,
+        eval_env: str | EnvironmentMaker | None = None,
+        eval_every: int = 10_000,
+        eval_episodes: int = 10,
+        trackers: Sequence[str | Tracker] = (),
+    ) -> Self:
+        """Trains for `total_timesteps` steps; continues the step count of the last call unless `reset_num_timesteps`.
+
+        `eval_env`, an id or a function that makes an environment, is evaluated on every `eval_every` steps. `trackers` receive
+        all metrics: names such as "wandb", or objects such as CSVFile("log.csv").
+        """
+        check_number("total_timesteps", total_timesteps, 1, whole=True)
+        start = 0 if reset_num_timesteps else self.num_timesteps
+        steps = start + total_timesteps
+        if trackers and not isinstance(self.logger, Logger):
+            raise BadValue("trackers are for gemrl's own logger; this model has another one, from set_logger")
+        watchers = Watchers(self, callback, steps)
+        schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
+        with closing(schedule.evaluator) if schedule else nullcontext():
+            if schedule:
+                schedule.evaluator.spaces.check_fits(self.spaces, to_remember=False)
+            if warning := self.recipe.warning(steps):
+                warnings.warn(warning, stacklevel=2)
+            self.num_timesteps = start  # not before all that was asked for is known to be possible
+            self._progress = Progress(self.recipe) if reset_num_timesteps else self._progress
+            self._progress.go_on(start)
+            if self._log:
+                folder = numbered(self._log, tb_log_name or self.algo, new=reset_num_timesteps)
+                trackers = [TensorBoard(folder), *trackers]
+            moments = self.training(steps, schedule)
+            if progress_bar:
+                moments = displayed(moments, steps, self.algo)
+            with opened(trackers, self._run_info()) as writing:
+                if isinstance(self.logger, Logger):
+                    self.logger = Logger(writing)
+                self._watch(moments, watchers, log_interval)
+        return self
+
+    def _run_info(self) -> RunInfo:
+        """What trackers are told about this training."""
+        group = f"{self.algo} on {name_of(self.env) or 'an environment'}" if self.env is not None else self.algo
+        config = {"algo": self.algo, "seed": self.seed, "recipe": self.recipe.as_dict()}
+        return RunInfo(f"{group}, seed {self.seed}", group, secrets.token_hex(4), config=config)
+
+    def _watch(self, moments: Generator[Moment], watchers: Watchers, log_interval: int | None) -> None:
+        """Trains as long as the watchers let it; Ctrl-C ends it where learner and memory are whole."""
+        watchers.start()
+        with Interrupts(_interrupt) as interrupts, closing(moments):
+            for moment in moments:
+                before = self._progress.episodes
+                self._progress.note(moment)
+                if moment.evaluation or (log_interval and self._progress.episodes // log_interval > before // log_interval):
+                    self.dump_logs(moment.evaluation)
+                if not watchers.go_on(moment):
+                    break
+                if interrupts.asked:
+                    _interrupt()
+        watchers.end()
+
+    def dump_logs(self, evaluation: Evaluation | None = None) -> None:
+        """Writes the present metrics to the logger."""
+        log(self.logger, self._progress.line(self.num_timesteps, evaluation), self.num_timesteps, self.verbose)
+
+    def set_logger(self, logger: Any) -> None:
+        """Takes another logger, such as one that Stable-Baselines3's `configure` made."""
+        self.logger = logger
+
+    def predict(
+        self,
+        observation: Any,
+        state: Any = None,
+        episode_start: Any = None,
+        deterministic: bool = False,
+    ) -> tuple[np.ndarray, Any]:
+        """The policy's action for one observation or a batch, in the environment's scale, and `state` as it came.
+
+        A deterministic policy (all but sac's) answers the same either way: exploration noise belongs to training alone.
+        """
+        batch, several = self.spaces.batch(observation)
+        chosen = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
+        action = self.spaces.taken(chosen)
+        return (action if several else action[0]), state
+
+    def save(self, path: str | os.PathLike[str], *, memory: bool = False) -> None:
+        """Writes the policy and all that learns to `path`.safetensors and `path`.json.
+
+        With `memory`, all else that decides its future too, so that learning goes on after `load` as if it had not stopped.
+        """
+        saving.save(self, path, self.snapshot() if memory else None)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Self:
+        """The model that `save` wrote, with an environment to go on in, if one is given, and fields of its recipe changed."""
+        return saving.load(cls, path, env, device, fields)
+
+    def snapshot(self) -> Snapshot:
+        """All that decides its future beside what learns."""
+        task = self._own_task()
+        own = {"predictions": self._predictions.bit_generator.state, "task": type(task).__name__}
+        return Snapshot.of(model=Snapshot(own, {}), task=task.snapshot(), learning=self.agent.snapshot())
+
+    def recall(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""
+        own = saved.part("model").facts
+        self._predictions.bit_generator.state = own["predictions"]
+        self.agent.recall(saved.part("learning"))
+        self._episodes = own.get("task"), saved.part("task")  # and no more of it: a memory is large
+        if self._task:
+            self._go_on_in(self._task)
+
+    def _go_on_in(self, task: AnyTask) -> None:
+        """Has a task go on with the episodes that this model was saved with."""
+        saved = self._episodes_for(task)
+        if saved:
+            task.recall(saved)
+
+    def _episodes_for(self, task: AnyTask) -> Snapshot | None:
+        """What it was saved with, if a task of this kind can go on from there; models of old do not say what theirs was."""
+        kind, saved = self._episodes or (None, None)
+        return saved if kind in (None, type(task).__name__) else None
+
+
+def _interrupt() -> NoReturn:
+    raise KeyboardInterrupt

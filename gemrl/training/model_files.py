@@ -1,0 +1,63 @@
+"""A trained model on disk: arrays as safetensors, the rest as JSON beside them. Loading never runs code."""
+
+from __future__ import annotations
+
+import os
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gemrl.algorithms.registry import AnyRecipe
+from gemrl.core.exceptions import ModelFileError
+from gemrl.core.files import read_arrays, read_sealed, replacing, sealed, write_arrays
+from gemrl.core.layout import Layout
+from gemrl.core.snapshot import Snapshot
+
+FORMAT = 2
+"""Version of the files' layout. 1 had no checksums and no memory, and was never released."""
+
+ENDINGS = {".safetensors", ".json", ".zip"}
+"""Stripped from a path; .zip is what Stable-Baselines3's callbacks add."""
+
+
+class ModelFiles:
+    """The files of one model: `path`.json, `path`.safetensors and, if its memory was saved, `path`.memory.safetensors."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        path = Path(path)
+        self.stem = path.with_suffix("") if path.suffix in ENDINGS else path
+        self.header = self.stem.with_name(self.stem.name + ".json")
+        self.learner = self.stem.with_name(self.stem.name + ".safetensors")
+        self.memory = self.stem.with_name(self.stem.name + ".memory.safetensors")
+
+    def write(self, learner: dict[str, np.ndarray], header: dict[str, Any], memory: Snapshot | None = None) -> None:
+        """Writes all files, which replace older ones only when all are there; the header last, since it has their checksums."""
+        self.stem.parent.mkdir(parents=True, exist_ok=True)
+        arrays = {self.learner: learner} | ({self.memory: memory.arrays} if memory else {})
+        with replacing(*arrays, self.header) as (*files, last):
+            digests = [write_arrays(file, named) for file, named in zip(files, arrays.values(), strict=True)]
+            named = dict(zip_longest(("learner", "memory"), digests))
+            last.write(sealed({"format": FORMAT, **header, "sha256": named, "state": memory.facts if memory else {}}))
+
+    def read_header(self) -> dict[str, Any]:
+        """The JSON."""
+        if not self.header.exists():
+            raise ModelFileError(f"no model at {self.stem}: there is no {self.header.name}")
+        return read_sealed(self.header, FORMAT)
+
+    def check_size(self, recipe: AnyRecipe, layout: Layout) -> None:
+        """Raises, before any network is made, if the recipe's networks are larger than the file that should hold them."""
+        least = 4 * recipe.least_parameters(layout)
+        if self.learner.exists() and self.learner.stat().st_size < least:
+            raise ModelFileError(f"{self.learner} is damaged, or does not fit its recipe: it is too small")
+
+    def read_learner(self, header: dict[str, Any]) -> dict[str, np.ndarray]:
+        """The arrays of networks and optimisers, by name."""
+        return read_arrays(self.learner, header["sha256"]["learner"])
+
+    def read_memory(self, header: dict[str, Any]) -> Snapshot | None:
+        """What was saved beside the learner, if it was."""
+        digest = header["sha256"]["memory"]
+        return None if digest is None else Snapshot(header["state"], read_arrays(self.memory, digest))

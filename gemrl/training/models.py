@@ -1,0 +1,57 @@
+"""The model of each algorithm. They share one implementation and differ in the recipe they name."""
+
+from __future__ import annotations
+
+from gemrl.algorithms.registry import RECIPES
+from gemrl.training.model import Model
+
+
+class GEM(Model):
+    """Generalizable Episodic Memory (Hu et al., ICML 2021)."""
+
+    algo = "gem"
+
+
+class TD3(Model):
+    """Twin delayed DDPG (Fujimoto et al., 2018)."""
+
+    algo = "td3"
+
+
+class DDPG(Model):
+    """Deep deterministic policy gradient (Lillicrap et al., 2016), as td3 with one critic, no smoothing and no delay."""
+
+    algo = "ddpg"
+
+
+class SAC(Model):
+    """Soft actor-critic (Haarnoja et al., 2018) with automatic temperature."""
+
+    algo = "sac"
+
+
+class REDQ(Model):
+    """Randomised ensembled double Q-learning (Chen et al., 2021) at GEM's update ratio."""
+
+    algo = "redq"
+
+
+class DQN(Model):
+    """Deep Q-network (Mnih et al., 2015), for discrete actions; MODELS has its relatives."""
+
+    algo = "dqn"
+
+
+class MFEC(Model):
+    """Model-free episodic control (Blundell et al., 2016), for discrete actions."""
+
+    algo = "mfec"
+
+
+_NAMED = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
+
+MODELS: dict[str, type[Model]] = {
+    name: _NAMED.get(name) or type(name.replace("-", "_"), (Model,), {"algo": name, "__doc__": name, "__module__": __name__})
+    for name in RECIPES
+}
+"""The class of each algorithm."""

@@ -1,0 +1,99 @@
+"""A model to disk and back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from gemrl.algorithms.registry import RECIPES, AnyRecipe, recipe, suited
+from gemrl.core.exceptions import DAMAGED, GemrlError, ModelFileError, UnsupportedSpace
+from gemrl.core.layout import Layout
+from gemrl.core.snapshot import Snapshot
+from gemrl.core.validation import check_number
+from gemrl.core.version import __version__
+from gemrl.envs.spaces import Spaces, space_from_dict, space_to_dict
+from gemrl.envs.vector import check_lanes, made
+from gemrl.training.model_files import ModelFiles
+from gemrl.training.pytrees import named_arrays, refilled
+
+if TYPE_CHECKING:
+    from gemrl.training.model import Model
+
+MOST_LANES = 4096
+"""More environments than a saved model may speak of."""
+
+AnyModel = TypeVar("AnyModel", bound="Model")
+
+
+def save(model: Model, path: str | os.PathLike[str], snapshot: Snapshot | None) -> None:
+    """Writes a model, with the snapshot if there is one."""
+    header = {
+        "gemrl": __version__,
+        "algo": model.algo,
+        "recipe": model.recipe.as_dict(),
+        "seed": model.seed,
+        "num_timesteps": model.num_timesteps,
+        "n_envs": model.agent.lanes,
+        "observation_space": space_to_dict(model.observation_space),
+        "action_space": space_to_dict(model.action_space),
+        "frames": model.spaces.layout.frames,
+    }
+    ModelFiles(path).write(named_arrays(model.agent.learner), header, snapshot)
+
+
+def load(
+    kind: type[AnyModel], path: str | os.PathLike[str], env: Any, device: str, fields: Mapping[str, Any] = MappingProxyType({})
+) -> AnyModel:
+    """The model of this kind that `save` wrote, with an environment to go on in, if one is given, and fields changed."""
+    files = ModelFiles(path)
+    header = files.read_header()
+    algo = header.get("algo")
+    try:
+        observation, action = (space_from_dict(header[name]) for name in ("observation_space", "action_space"))
+        spaces = Spaces(observation, action, header.get("frames", 1))
+        if algo not in RECIPES or algo not in (kind.algo, _kin(kind.algo, spaces.layout)):
+            raise ModelFileError(f"{path} holds {algo!r}, not {kind.algo!r}: gemrl.load(path) loads any model")
+        chosen: AnyRecipe = type(recipe(algo)).from_dict(header["recipe"])
+        model = _from_files(kind, files, header, chosen.but(**fields), spaces, env, device)
+        model.algo = algo
+    except DAMAGED as error:
+        if isinstance(error, GemrlError):
+            raise
+        raise ModelFileError(f"{files.header} is damaged: {type(error).__name__}: {error}") from None
+    return model
+
+
+def _from_files(
+    kind: type[AnyModel], files: ModelFiles, header: dict[str, Any], chosen: AnyRecipe, spaces: Spaces, env: Any, device: str
+) -> AnyModel:
+    files.check_size(chosen, spaces.layout)
+    lanes = header["n_envs"]
+    check_number("n_envs", lanes, 1, MOST_LANES, whole=True)
+    place = spaces if env is None else made(env, lanes)
+    model = kind.from_recipe(chosen, place, seed=int(header["seed"]), device=device, n_envs=lanes)
+    saved = files.read_memory(header)
+    model.spaces.check_fits(spaces, to_remember=saved is not None)
+    model.agent.restore(_learner(files, header, model.agent.learner))
+    model.num_timesteps = int(header["num_timesteps"])
+    if saved:
+        check_lanes(lanes, model.agent.lanes)
+        model.recall(saved)
+    return model
+
+
+def _learner(files: ModelFiles, header: dict[str, Any], template: Any) -> Any:
+    """`template` with every array replaced by the saved one of its name; names, shapes and types must agree."""
+    try:
+        return refilled(template, files.read_learner(header))
+    except ModelFileError as error:
+        raise ModelFileError(f"{files.learner} does not fit its recipe: {error}") from None
+
+
+def _kin(algo: str, layout: Layout) -> str | None:
+    """What an algorithm is called where such observations and actions are; None if it cannot live there."""
+    try:
+        return suited(algo, layout)
+    except UnsupportedSpace:
+        return None

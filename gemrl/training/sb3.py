@@ -1,0 +1,36 @@
+"""What other libraries ask of a model: Stable-Baselines3's VecEnv around its environment."""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
+
+from gemrl.envs.single import Task
+from gemrl.envs.vector import AnyTask, Tasks, VecEnvTask
+
+
+def as_vec_env(task: AnyTask | None) -> Any:
+    """The environment of a task; where Stable-Baselines3 is in use, as a VecEnv, which its callbacks ask for."""
+    env = task.env if task else None
+    if isinstance(task, (Task, Tasks)) and "stable_baselines3" in sys.modules:
+        from stable_baselines3.common.vec_env import DummyVecEnv
+
+        envs: list[Any] = env if isinstance(env, list) else [env]
+        return DummyVecEnv([partial(_itself, one) for one in envs])
+    return env
+
+
+def _itself(env: gym.Env) -> gym.Env:
+    return env
+
+
+def vec_normalize(task: AnyTask | None) -> Any:
+    """The VecNormalize of Stable-Baselines3 around a task's environment, if there is one."""
+    if not isinstance(task, VecEnvTask):
+        return None
+    from stable_baselines3.common.vec_env import unwrap_vec_normalize
+
+    return unwrap_vec_normalize(task.env)

@@ -1,0 +1,85 @@
+"""Tracking services with a common interface: trackio and Weights & Biases."""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, redirect_stdout
+from typing import Any, ClassVar
+
+from gemrl.core.exceptions import TrackerRefused
+from gemrl.training.trackers.base import RunInfo, check_installed
+
+PROJECT = "gemrl"
+"""The project under which both services keep all runs."""
+
+
+class _Service:
+    """A run of a tracking service. A resumed run logs no step twice."""
+
+    package: ClassVar[str]
+
+    def __init__(self, info: RunInfo) -> None:
+        check_installed(self.package, self.package)
+        self._service = importlib.import_module(self.package)
+        self._logged_until, self._failed = info.logged_until, False
+        words: dict[str, Any] = {"name": f"{info.name}, {info.id}", "group": info.group, "config": dict(info.config)}
+        try:
+            with redirect_stdout(io.StringIO()):  # both print many lines at the start; `location` says it in one
+                self._run = self._service.init(project=PROJECT, resume="allow", **words, **self._own_options(info))
+        except Exception as error:  # such as a missing key, or a server that is not reachable
+            raise TrackerRefused(f"{self.package} did not accept the run: {error}") from None
+
+    def _own_options(self, info: RunInfo) -> dict[str, Any]:
+        """Options of `init` that only this service has."""
+        raise NotImplementedError
+
+    def write(self, metrics: Mapping[str, float], step: int) -> None:
+        """Logs metrics, unless the service has failed or has this step already."""
+        if step > self._logged_until and not self._failed:
+            with self._tolerated():
+                self._run.log(dict(metrics), step=step)
+
+    def close(self) -> None:
+        """Ends the service's run."""
+        with self._tolerated(), redirect_stdout(io.StringIO()):
+            self._service.finish()
+
+    @contextmanager
+    def _tolerated(self) -> Iterator[None]:
+        """A service that fails during training is reported and not used any more: the CSV files have all metrics."""
+        try:
+            yield
+        except Exception as error:
+            self._failed = True
+            print(f"gemrl: {self.package} failed and is not used any more: {' '.join(str(error).split())}", file=sys.stderr)
+
+
+class Trackio(_Service):
+    """trackio, a local dashboard."""
+
+    package = "trackio"
+
+    def _own_options(self, info: RunInfo) -> dict[str, Any]:
+        return {"embed": False}
+
+    @staticmethod
+    def location(info: RunInfo) -> str:
+        """The command that shows the run."""
+        return f"trackio show --project {PROJECT}"
+
+
+class Wandb(_Service):
+    """Weights & Biases."""
+
+    package = "wandb"
+
+    def _own_options(self, info: RunInfo) -> dict[str, Any]:
+        return {"id": info.id, "dir": str(info.folder), "settings": self._service.Settings(silent=True, console="off")}
+
+    @staticmethod
+    def location(info: RunInfo) -> str:
+        """Where W&B has the run."""
+        return f"project {PROJECT} of W&B as {info.id}; if offline: wandb sync {info.folder}/wandb/*run-*"
