@@ -92,9 +92,9 @@ def run(world: str, name: str, seed: int) -> Iterator[tuple[int, float]]:
     elif name != "mfec":
         step_size = STEP_SIZE[WORLDS[world] > 0]
         agent = QLearning(recipe, layout.states, layout.choices, seed, step_size, **AGENTS[name][1])
-    for moment in train(agent, task, STEPS):
-        if moment.taken and moment.step % EVERY == 0:
-            yield moment.step, worth(mdp, agent)
+    for event in train(agent, task, STEPS):
+        if event.taken and event.step % EVERY == 0:
+            yield event.step, worth(mdp, agent)
 
 
 def run_grids(file: Path, seeds: int) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from benchmarks.contestants import CHOICES, STACK
 from benchmarks.timing import alternate, resident, seconds
-from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.discrete import init_learner, refresh
 from gemrl.agents.memory.ring import Memory
 from gemrl.algorithms.recipes.discrete import GEM_DISCRETE
@@ -43,7 +43,7 @@ def measure(rows: int, refreshed: int, repeats: int) -> dict[str, Any]:
     learner, stale = init_learner(gem, LAYOUT, 0), np.array([refreshed], np.int32)
     # The same program serves any number of stale rows, so a part of them shows what a row costs.
     compiled = jax.jit(
-        lambda learner, memory, stale: refresh(gem, learner, memory, stale).q_next, compiler_options=ONE_AFTER_THE_OTHER
+        lambda learner, memory, stale: refresh(gem, learner, memory, stale).q_next, compiler_options=CPU_COMPILER_OPTIONS
     )
     turns = {"refresh": partial(seconds, lambda: compiled(learner, memory, stale).block_until_ready())}
     return {"rows": rows, "refreshed": refreshed, "bytes": taken, "seconds": alternate(turns, repeats)}

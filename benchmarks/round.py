@@ -18,7 +18,7 @@ import numpy as np
 from benchmarks import dense
 from benchmarks.timing import Samples, alternate, medians, processors, seconds
 from gemrl.agents.continuous import gradient_steps, init_learner, refresh, train_round
-from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.memory.refresh import plan
 from gemrl.agents.memory.ring import Memory, Rows, empty_rows
 from gemrl.algorithms.planning import Twin
@@ -74,7 +74,7 @@ class Round:
         self._nothing = empty_rows(1, 128, LAYOUT), np.zeros(1, np.int32)
         self._planner = jax.jit(recipe.planner)
         self._planned = jax.jit(lambda memory: plan(memory, recipe.planner).planned)
-        compiled = partial(jax.jit, compiler_options=ONE_AFTER_THE_OTHER)  # as the round is
+        compiled = partial(jax.jit, compiler_options=CPU_COMPILER_OPTIONS)  # as the round is
         self._refreshed = compiled(lambda learner, memory: refresh(recipe, learner, memory, memory.size, self._key).q_next)
         self._trained = compiled(lambda learner, memory: gradient_steps(recipe, memory, learner, self._key))
 

@@ -49,7 +49,7 @@ def measure(world: str, case: str, seed: int) -> list[tuple[Any, ...]]:
     algo, fields = CASES[case]
     model = MODELS[algo](maker(), seed=seed, **fields)
     schedule = scheduled(maker, steps // 4, episodes, seed)
-    found = [(moment.step, moment.evaluation) for moment in model.training(steps, schedule) if moment.evaluation]
+    found = [(event.step, event.evaluation) for event in model.training(steps, schedule) if event.evaluation]
     schedule.evaluator.close()
     return [(world, case, seed, step, *(repr(getattr(result, name)) for name in COLUMNS[4:])) for step, result in found]
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from gemrl.core.exceptions import GemrlError
     from gemrl.experiments.loading import load
     from gemrl.training.callbacks import Callback
-    from gemrl.training.loop import Moment
+    from gemrl.training.loop import Event
     from gemrl.training.model import Model
     from gemrl.training.models import DDPG, DQN, GEM, MFEC, REDQ, SAC, TD3
 
@@ -63,11 +63,11 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *_MODULES])
 
 
-def _progress_bar(moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+def _progress_bar(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
     """The terminal's progress bar, for `learn(progress_bar=True)`."""
     from gemrl.cli.console import with_progress
 
-    return with_progress(moments, steps, title)
+    return with_progress(events, steps, title)
 
 
 display.use(_progress_bar)  # the package's top level is the one place that knows both models and the terminal

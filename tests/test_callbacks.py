@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from gemrl import GEM, SAC, Callback, Model
-from gemrl.training.loop import Moment
+from gemrl.training.loop import Event
 from tests.conftest import SMALL
 
 sb3_callbacks = pytest.importorskip("stable_baselines3.common.callbacks")
@@ -29,13 +29,13 @@ class Watch(Callback):
     def __init__(self) -> None:
         self.steps, self.evaluations = 0, [0][:0]
 
-    def on_step(self, model: Model, moment: Moment) -> None:
+    def on_step(self, model: Model, event: Event) -> None:
         self.steps += 1
-        assert moment.step == model.num_timesteps == self.steps
+        assert event.step == model.num_timesteps == self.steps
 
-    def on_evaluation(self, model: Model, moment: Moment) -> bool:
-        self.evaluations.append(moment.step)
-        assert moment.evaluation is not None
+    def on_evaluation(self, model: Model, event: Event) -> bool:
+        self.evaluations.append(event.step)
+        assert event.evaluation is not None
         return len(self.evaluations) < 2
 
 
@@ -75,7 +75,7 @@ def test_booleans_of_numpy_stop_it_too(kind: str) -> None:
         return np.float64(model.num_timesteps) < 10
 
     class Ours(Callback):
-        def on_step(self, model: Model, moment: Moment) -> bool:
+        def on_step(self, model: Model, event: Event) -> bool:
             return enough(model)
 
     class Theirs(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
@@ -123,13 +123,13 @@ def test_a_second_call_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = itertools.count()
     monkeypatch.setattr("gemrl.training.metrics.monotonic", lambda: float(next(clock)))
     model = pendulum().learn(400)
-    first = model._progress.line(400, None)
+    first = model._metrics.row(400, None)
     model.learn(400, reset_num_timesteps=False)
-    second = model._progress.line(800, None)
+    second = model._metrics.row(800, None)
     assert (second["time/episodes"], second["train/n_updates"]) == (4, 84)
     assert second["time/fps"] == pytest.approx(400 / second["time/time_elapsed"], rel=0.01)
     model.learn(200)
-    assert model._progress.line(200, None)["time/episodes"] == first["time/episodes"] - 1 == 1
+    assert model._metrics.row(200, None)["time/episodes"] == first["time/episodes"] - 1 == 1
 
 
 def test_eval_callback_with_reward_threshold(tmp_path: Path) -> None:

@@ -36,13 +36,13 @@ def counted(collection: Collection) -> dict[tuple[str, str], int]:
 
 def test_a_run_that_is_there_twice_counts_once(tmp_path: Path) -> None:
     """Studies share methods, tasks and seeds: the same training is not another witness."""
-    alone = collect(write_study(tmp_path / "one"))
+    exclusive = collect(write_study(tmp_path / "one"))
     shutil.copytree(tmp_path / "one" / "gem", tmp_path / "two" / "gem")
     both = collect(tmp_path)
-    assert counted(both) == counted(alone) == {(a, e): 3 for a in ("gem", "td3") for e in ("HalfCheetah-v5", "Hopper-v5")}
+    assert counted(both) == counted(exclusive) == {(a, e): 3 for a in ("gem", "td3") for e in ("HalfCheetah-v5", "Hopper-v5")}
     assert len(both.left_out) == 6
     assert both.left_out[0].endswith(f"is the same run as {tmp_path / 'one' / 'gem' / 'HalfCheetah-v5' / '0'}")
-    assert [row["low"] for row in score_rows(both)] == [row["low"] for row in score_rows(alone)]
+    assert [row["low"] for row in score_rows(both)] == [row["low"] for row in score_rows(exclusive)]
 
 
 def test_a_run_that_is_there_in_two_lengths_counts_once(tmp_path: Path) -> None:

@@ -16,9 +16,9 @@ from gemrl.cli import study_table
 from gemrl.core.processes import Interrupts
 from gemrl.experiments.executors.base import Job
 from gemrl.experiments.executors.local import Local
-from gemrl.experiments.studies import conductor
-from gemrl.experiments.studies.conductor import Conductor, State
+from gemrl.experiments.studies import runner
 from gemrl.experiments.studies.folder import Keep, planned
+from gemrl.experiments.studies.runner import State, StudyRunner
 from gemrl.experiments.studies.study import Study
 
 Deed = Callable[[], int]
@@ -82,13 +82,13 @@ class Acting:
 
 @pytest.fixture(autouse=True)
 def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(conductor, "PAUSE", 0.0)
+    monkeypatch.setattr(runner, "PAUSE", 0.0)
 
 
 def conduct(plans: list[Any], script: Script, show: Callable[[], None] = lambda: None) -> tuple[list[State], list[str]]:
     """How the runs end, and what is said on the way."""
     said: list[str] = []
-    conductor = Conductor(plans, script, Keep.ALL, lambda tracked, what: said.append(f"{tracked.plan.run}: {what}"))
+    conductor = StudyRunner(plans, script, Keep.ALL, lambda tracked, what: said.append(f"{tracked.plan.run}: {what}"))
     conductor.go(Interrupts(lambda: None), show)
     return [tracked.state for tracked in conductor.all], said
 
@@ -164,7 +164,7 @@ def test_the_live_table_shows_every_state(tmp_path: Path, height: int, monkeypat
     (plans[1].job.folder / "progress.csv").write_text("time/total_timesteps,time/time_elapsed\n1000,10\n2000,15\n")
     (plans[1].job.folder / "evaluations.csv").write_text("step,return_mean\n1000,-123.4\n")
     show = study_table.Show(2)
-    conductor = show.conductor = Conductor(plans, Local(2), Keep.ALL, show.tell)
+    conductor = show.conductor = StudyRunner(plans, Local(2), Keep.ALL, show.tell)
     for tracked, state in zip(conductor.all, State, strict=True):  # the second is running
         tracked.state = state
     with show:

@@ -12,7 +12,7 @@ from rich.progress import Progress
 from gemrl.cli import console
 from gemrl.training.display import evaluation_line
 from gemrl.training.evaluation import Evaluation
-from gemrl.training.loop import Moment
+from gemrl.training.loop import Event
 
 
 class Clock:
@@ -31,12 +31,12 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return clock
 
 
-def training(clock: Clock, seconds: list[float]) -> Iterator[Moment]:
+def training(clock: Clock, seconds: list[float]) -> Iterator[Event]:
     """Rounds that take so long, the first compiled, the others refreshing the memory."""
     for number, spent in enumerate(seconds):
-        yield Moment(number, compiling=number == 0, refreshing=True)
+        yield Event(number, compiling=number == 0, refreshing=True)
         clock.now += spent
-        yield Moment(number + 1, rounds=1, losses={})
+        yield Event(number + 1, rounds=1, losses={})
 
 
 @pytest.mark.parametrize(
@@ -63,7 +63,7 @@ def test_the_bar_says_what_it_waits_for_while_it_waits(clock: Clock, monkeypatch
 
     monkeypatch.setattr(console, "Console", lambda: Console(file=written, force_terminal=True, width=120, color_system=None))
     monkeypatch.setattr(console, "Progress", Kept)
-    moments = console.with_progress(training(clock, [1.0, 25.0]), 2, "gem")
+    events = console.with_progress(training(clock, [1.0, 25.0]), 2, "gem")
     drawn: list[str] = []
 
     def draw() -> None:
@@ -72,14 +72,14 @@ def test_the_bar_says_what_it_waits_for_while_it_waits(clock: Clock, monkeypatch
         bars[0].refresh()
         drawn.append(written.getvalue())
 
-    next(moments)
+    next(events)
     draw()
-    next(moments), next(moments)
+    next(events), next(events)
     clock.now += 9.0
     draw()
     clock.now += 2.0
     draw()
-    next(moments)
+    next(events)
     draw()
     assert ["compiling" in text for text in drawn] == [True, False, False, False]
     assert ["a round that refreshes the memory" in text.split("took")[0] for text in drawn] == [False, False, True, False]

@@ -22,7 +22,7 @@ from gemrl.envs.atari import atari_state
 from gemrl.envs.making import make
 from gemrl.envs.single import Task
 from gemrl.envs.spaces import Spaces, check_spaces, space_from_dict, space_to_dict
-from gemrl.experiments.description import usual_evaluations
+from gemrl.experiments.description import default_evaluations
 from gemrl.training.models import GEM
 from tests import probes
 from tests.conftest import SMALL
@@ -223,8 +223,8 @@ def test_atari_is_atari_under_any_name() -> None:
     for name in ("ALE/Pong-v5", "ale_py:ALE/Pong-v5", "PongNoFrameskip-v4"):
         assert make(name).observation_space.shape == (4, 84, 84)
         assert with_sticky(name, None, {}) == {"repeat_action_probability": 0.0}
-        assert usual_evaluations(name) == (50_000, 5)
-    assert usual_evaluations("MinAtar/Breakout-v1") == (10_000, 10)
+        assert default_evaluations(name) == (50_000, 5)
+    assert default_evaluations("MinAtar/Breakout-v1") == (10_000, 10)
     with pytest.raises(BadValue, match=r"--sticky 0.25 and --env-args repeat_action_probability=0.5 contradict"):
         with_sticky("ALE/Pong-v5", 0.25, {"repeat_action_probability": 0.5})
 
@@ -316,7 +316,7 @@ def test_the_episodes_after_a_snapshot_are_the_same_without_replay(sticky_game: 
     saved, screens = sticky_game.snapshot(), []
     for _ in range(2):
         task = Task(make("ALE/Pong-v5", repeat_action_probability=0.5), 3)
-        task.recall(saved)
+        task.restore(saved)
         task.reset()
         screens.append([task.step(np.zeros((1, 1)), np.full((1, 1), k % 6)).observation.tobytes() for k in range(20)])
         assert task.episodes == saved.facts["episodes"] + 1

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gemrl.algorithms.registry import chosen_recipe, suited
+from gemrl.algorithms.registry import algorithm_for, recipe_for
 from gemrl.cli.main import parse
 from gemrl.envs.arguments import parse_env_args, with_sticky
 from gemrl.envs.making import make
@@ -30,10 +30,10 @@ def test_the_words_of_a_job_say_all_that_is_planned(tmp_path: Path) -> None:
         options = parse(list(plan.job.words))
         arguments = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
         layout = Spaces.of(make(options.env, **arguments)).layout
-        algo = suited(options.algo, layout)
+        algo = algorithm_for(options.algo, layout)
         read = {name: getattr(options, name) for name in ("env", "seed", "steps", "eval_every", "eval_episodes", "n_envs")}
         read |= {"algo": algo, "env_args": arguments}
-        assert read | {"recipe": as_json(chosen_recipe(algo, options.env, layout, options.settings))} == plan.facts
+        assert read | {"recipe": as_json(recipe_for(algo, options.env, layout, options.settings))} == plan.facts
         assert (options.run, options.env_timeout, options.checkpoint_every) == (plan.job.folder, 9, 11)
     assert [(plan.facts["algo"], plan.facts["seed"]) for plan in plans] == [
         (algo, seed) for seed in (3, 5) for algo in ("gem-tabular", "nstep-q")

@@ -44,9 +44,8 @@ def imports(source: str, known: set[str]) -> Iterator[tuple[int, str]]:
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
                 yield node.lineno, full if full.removeprefix("gemrl.") in known else node.module
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module") and node.args:
-            if isinstance(node.args[0], ast.Constant):
-                yield node.lineno, str(node.args[0].value)
+        elif isinstance(node, ast.Call) and "import_module" in ast.unparse(node.func):
+            yield from ((node.lineno, str(word.value)) for word in node.args if isinstance(word, ast.Constant))
 
 
 def violations(sources: dict[str, str]) -> list[str]:
@@ -121,7 +120,7 @@ def test_there_are_no_cycles() -> None:
     """Neither of modules nor of packages."""
     known = set(modules())
     targets = {name: {target.removeprefix("gemrl.") for _, target in imports(text, known)} for name, text in sources().items()}
-    assert cycles({name: {target for target in found if target in known and target != name} for name, found in targets.items()}) == []
+    assert cycles({name: (found & known) - {name} for name, found in targets.items()}) == []
     packages: dict[str, set[str]] = {}
     for name, found in targets.items():
         package = name.rpartition(".")[0] or name

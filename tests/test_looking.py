@@ -17,7 +17,7 @@ from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin
 from gemrl.algorithms.registry import RECIPES
 from gemrl.analysis.figures.memory import PANELS, draw
 from gemrl.analysis.figures.memory_panels import SHOWN, View, newest_whole
-from gemrl.analysis.memory_view import CUT, RUNNING, TERMINATED, Numbers, Recollection, available, recollect, rollouts
+from gemrl.analysis.memory_view import CUT, RUNNING, TERMINATED, MemoryView, Numbers, available, rollouts, view_memory
 from gemrl.cli.main import main
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
@@ -85,7 +85,7 @@ def planned_rows(memory: Memory) -> list[oracle.Trajectories]:
 @pytest.mark.parametrize("planner", PLANNERS, ids=repr)
 def test_the_numbers_equal_brute_force(planner: Planner) -> None:
     memory = hand_made(planner)
-    found = recollect(memory, planner)
+    found = view_memory(memory, planner)
     numbers, expected = Numbers.of(found), brute_numbers(planned_rows(memory), planner)
     np.testing.assert_allclose(list(vars(numbers).values()), list(vars(expected).values()), rtol=1e-5, atol=1e-5)
     assert found.waiting == 6
@@ -95,13 +95,13 @@ def test_the_numbers_equal_brute_force(planner: Planner) -> None:
 def test_one_pair_of_critics_is_enough() -> None:
     memory = hand_made(Single(5), pairs=1)
     expected = brute_numbers(planned_rows(memory), Single(5))
-    found = Numbers.of(recollect(memory, Single(5)))
+    found = Numbers.of(view_memory(memory, Single(5)))
     np.testing.assert_allclose(list(vars(found).values()), list(vars(expected).values()), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("planner", [Twin(4), Twin(1000)], ids=repr)
 def test_rollouts_are_those_of_equation_7_and_planned_returns_those_of_equation_8(planner: Planner) -> None:
-    memory = recollect(hand_made(planner), planner)
+    memory = view_memory(hand_made(planner), planner)
     for number in range(1, len(memory.starts) + 1):
         one = memory.trajectory(number)
         count = len(one)
@@ -132,7 +132,7 @@ GO, DEATH, LIMIT = (0.5, False), (0.0, True), (0.5, True)
 
 
 def test_endings_and_monte_carlo_returns_by_hand() -> None:
-    memory = recollect(literal([GO, DEATH, GO, LIMIT, GO, GO]), Twin(1000))
+    memory = view_memory(literal([GO, DEATH, GO, LIMIT, GO, GO]), Twin(1000))
     assert [memory.trajectory(number).ending for number in (1, 2, 3)] == [TERMINATED, CUT, RUNNING]
     # A death is worth its reward; a time limit and the newest row are followed by the estimate, 10.
     np.testing.assert_allclose(memory.monte_carlo[0], [1.5, 1, 1 + 0.5 * 6, 6, 1 + 0.5 * 6, 6])
@@ -140,18 +140,18 @@ def test_endings_and_monte_carlo_returns_by_hand() -> None:
     np.testing.assert_allclose(memory.planned[0], [6, 1, 6, 6, 6, 6])  # trusting the estimate at once is best
     np.testing.assert_array_equal(memory.by_choice[0], [True, False, True, False, True, False])
     assert newest_whole(memory) == 2
-    assert newest_whole(recollect(literal([GO, GO]), Twin(1000))) == 1
+    assert newest_whole(view_memory(literal([GO, GO]), Twin(1000))) == 1
 
 
 @pytest.mark.parametrize("number", [0, 4])
 def test_an_episode_that_is_not_there(number: int) -> None:
     with pytest.raises(BadValue, match=f"no episode {number}: the memory holds 3 of them"):
-        recollect(literal([GO, DEATH, GO, LIMIT, GO, GO]), Twin(1000)).trajectory(number)
+        view_memory(literal([GO, DEATH, GO, LIMIT, GO, GO]), Twin(1000)).trajectory(number)
 
 
 @pytest.mark.parametrize("planner", [*PLANNERS[2:], Single(3)], ids=repr)
 def test_every_planner_is_drawn(planner: Planner) -> None:
-    memory = recollect(hand_made(planner, pairs=1 if planner == Single(3) else 2), planner)
+    memory = view_memory(hand_made(planner, pairs=1 if planner == Single(3) else 2), planner)
     for panels in (PANELS, ["step"]):
         assert draw(View("a title", memory, newest_whole(memory)), panels)[:4] == b"\x89PNG"
 
@@ -162,7 +162,7 @@ def test_of_an_endless_trajectory_the_beginning_is_drawn() -> None:
     q_next = np.cos([np.arange(count), np.arange(count) + 1])
     data = reward, discount, last, q_next
     lived = NStep(count)(*data)
-    memory = Recollection(planner, *data, planner(*data), planner.chosen(*data), available(last), lived, np.zeros(1, int), 0)
+    memory = MemoryView(planner, *data, planner(*data), planner.chosen(*data), available(last), lived, np.zeros(1, int), 0)
     view = View("endless", memory, 1)
     assert view.values.shape == (2, SHOWN, SHOWN)
     assert draw(view)[:4] == b"\x89PNG"

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from gemrl.agents.memory.ring import Memory, Rows, empty_rows, row_bytes
-from gemrl.agents.memory.sampling import stretch
+from gemrl.agents.memory.sampling import segment
 from gemrl.agents.memory.staging import Staging
 from gemrl.algorithms.planning import NStep, Twin
 from gemrl.core.layout import Layout
@@ -103,7 +103,7 @@ def test_a_place_knows_its_row_and_how_many_are_older() -> None:
 def test_a_stretch_follows_the_ring_up_to_the_newest_row() -> None:
     memory = filled(23, 10, ends=(17,))
     place = draw(memory, jax.random.key(1), (200,), planned=False)
-    ahead = stretch(memory, place, 4)
+    ahead = segment(memory, place, 4)
     numbers = np.asarray(memory.rows.reward[place.lane, place.position])
     for row, first in enumerate(numbers):
         real = first + np.arange(4) <= 22

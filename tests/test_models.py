@@ -58,7 +58,7 @@ def test_another_seed_differs_in_everything(trained: GEM) -> None:
 def test_evaluating_never_changes_the_run(trained: GEM) -> None:
     watched = pendulum()
     schedule = Schedule(Evaluator(partial(make, "Pendulum-v1"), episodes=2, seed=0, cap=20), every=70)
-    evaluated = [moment.step for moment in watched.training(300, schedule) if moment.evaluation]
+    evaluated = [event.step for event in watched.training(300, schedule) if event.evaluation]
     assert evaluated == [70, 140, 210, 280, 300]
     assert equal(trained, watched)
 

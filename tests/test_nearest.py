@@ -322,17 +322,17 @@ def test_lanes_keep_their_episodes_apart() -> None:
         [(rng.normal(size=2).tolist(), int(rng.integers(2)), float(rng.normal()), t % 4 == lane) for t in range(12)]
         for lane in (1, 2, 3)
     ]
-    together, alone = NearestAgent(NearestRecipe(**fields), PAIR, lanes=3), NearestAgent(NearestRecipe(**fields), PAIR)
+    together, exclusive = NearestAgent(NearestRecipe(**fields), PAIR, lanes=3), NearestAgent(NearestRecipe(**fields), PAIR)
     for t in range(12):
         steps = [transition(*lane[t][:3], [0.0, 0.0], dead=lane[t][3]) for lane in lanes]
         together.observe(Transition(*(np.concatenate(column) for column in zip(*steps, strict=True))))
         together.learn(t)
     for lane in lanes:
         for state, action, reward, dead in lane:
-            alone.observe(transition(state, action, reward, [0.0, 0.0], dead=dead))
-        alone.learn(0)
-        alone._memory.running[0].__init__()  # type: ignore[misc]
-    for a, b in zip(together.memory.tables, alone.memory.tables, strict=True):
+            exclusive.observe(transition(state, action, reward, [0.0, 0.0], dead=dead))
+        exclusive.learn(0)
+        exclusive._memory.running[0].__init__()  # type: ignore[misc]
+    for a, b in zip(together.memory.tables, exclusive.memory.tables, strict=True):
         ours, theirs = ({int(d): float(v) for d, v in zip(x.filled.digest, x.filled.value, strict=True)} for x in (a, b))
         assert ours == theirs
 
@@ -357,10 +357,10 @@ def test_sizes_that_do_not_agree_are_refused() -> None:
     agent = NearestAgent(NearestRecipe(), PAIR)
     learner = agent.learner
     with pytest.raises(ModelFileError, match="sizes do not agree"):
-        agent.restore(learner._replace(sizes=learner.sizes + 1))
+        agent.set_learner(learner._replace(sizes=learner.sizes + 1))
     saved = agent.snapshot()
     with pytest.raises(ModelFileError):
-        agent.recall(saved._replace(arrays=saved.arrays | {"length": np.array([2])}))
+        agent.restore(saved._replace(arrays=saved.arrays | {"length": np.array([2])}))
 
 
 @pytest.mark.parametrize(

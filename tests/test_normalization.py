@@ -11,7 +11,7 @@ import pytest
 
 import gemrl
 from gemrl.agents.normalization import CLIP, Normalizer
-from gemrl.training.loop import Moment
+from gemrl.training.loop import Event
 from gemrl.training.model import Model
 from gemrl.training.models import MODELS
 from tests import probes
@@ -83,12 +83,12 @@ def test_whoever_looks_into_the_memory_changes_nothing(name: str) -> None:
     """Rows that wait on the host are shown, but the normaliser sees them no earlier for that."""
 
     class Look(gemrl.Callback):
-        def on_step(self, model: Model, moment: Moment) -> None:
-            assert len(model.memory) == moment.step
+        def on_step(self, model: Model, event: Event) -> None:
+            assert len(model.memory) == event.step
 
     fields = {"learning_starts": 50, "train_freq": 40, "gradient_steps": 5}
-    alone, watched = made(name, **fields).learn(200), made(name, **fields).learn(200, Look())
-    for one, other in zip(alone.get_parameters().values(), watched.get_parameters().values(), strict=True):
+    exclusive, watched = made(name, **fields).learn(200), made(name, **fields).learn(200, Look())
+    for one, other in zip(exclusive.get_parameters().values(), watched.get_parameters().values(), strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(alone.memory.lane()["observation"], watched.memory.lane()["observation"])
-    np.testing.assert_array_equal(alone.memory.lane()["action"], watched.memory.lane()["action"])
+    np.testing.assert_array_equal(exclusive.memory.lane()["observation"], watched.memory.lane()["observation"])
+    np.testing.assert_array_equal(exclusive.memory.lane()["action"], watched.memory.lane()["action"])

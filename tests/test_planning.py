@@ -151,8 +151,8 @@ def test_batches_are_planned_on_their_own() -> None:
     discount = np.full((3, 20), 0.9)
     together = Twin(6)(reward, discount, last, q_next)
     for lane in range(3):
-        alone = Twin(6)(reward[lane], discount[lane], last[lane], q_next[:, lane])
-        np.testing.assert_allclose(together[:, lane], alone)
+        exclusive = Twin(6)(reward[lane], discount[lane], last[lane], q_next[:, lane])
+        np.testing.assert_allclose(together[:, lane], exclusive)
 
 
 def test_literal_numbers() -> None:

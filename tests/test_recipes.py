@@ -23,10 +23,10 @@ from gemrl.algorithms.registry import (
     Recipe,
     SoftRecipe,
     TabularRecipe,
-    chosen_recipe,
+    algorithm_for,
     difference,
     recipe,
-    suited,
+    recipe_for,
 )
 from gemrl.algorithms.targets import Fresh, Planned, SelfImitation, Tightening
 from gemrl.cli.tables import fields_tables
@@ -150,18 +150,18 @@ def test_settings_reach_into_parts() -> None:
 
 def test_settings_from_the_command_line() -> None:
     words = ["depth=20", "net_arch=(64, 64)", "layer_norm=False", "planner=Single", "actor_objective=FirstCritic()"]
-    changed = chosen_recipe("gem", "Ant-v5", VECTOR, words)
+    changed = recipe_for("gem", "Ant-v5", VECTOR, words)
     # a planner set later replaces the depth set before
     assert changed == GEM.but(planner=Single(5), net_arch=(64, 64), layer_norm=False, actor_objective=FirstCritic())
-    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["targets=Planned(LambdaReturn(0.5, 3))"]).settable()[
-        "planner"
-    ] == LambdaReturn(0.5, 3)
-    assert chosen_recipe("td3", "Ant-v5", VECTOR, ["bound=Tightening(reach=2)"]) == TD3.but(bound=Tightening(reach=2))
+    assert recipe_for("gem", "Ant-v5", VECTOR, ["targets=Planned(LambdaReturn(0.5, 3))"]).settable()["planner"] == LambdaReturn(
+        0.5, 3
+    )
+    assert recipe_for("td3", "Ant-v5", VECTOR, ["bound=Tightening(reach=2)"]) == TD3.but(bound=Tightening(reach=2))
     # what only holds together is set together
-    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
-    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
-    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).settable()["learning_rate"] == 1e-3
-    assert chosen_recipe("gem", "Ant-v5", VECTOR, ["buffer_size=1e5", "depth=2e1", "net_arch=64"]) == GEM.but(
+    assert recipe_for("gem", "Ant-v5", VECTOR, ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
+    assert recipe_for("gem", "Ant-v5", VECTOR, ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
+    assert recipe_for("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).settable()["learning_rate"] == 1e-3
+    assert recipe_for("gem", "Ant-v5", VECTOR, ["buffer_size=1e5", "depth=2e1", "net_arch=64"]) == GEM.but(
         buffer_size=100_000, depth=20, net_arch=(64,)
     )
 
@@ -208,7 +208,7 @@ def test_settings_from_the_command_line() -> None:
 )
 def test_bad_settings_are_told_in_a_line(setting: str, message: str) -> None:
     with pytest.raises(BadValue, match=message.replace("(", r"\(").replace(")", r"\)")):
-        chosen_recipe("gem", "Pendulum-v1", VECTOR, [setting])
+        recipe_for("gem", "Pendulum-v1", VECTOR, [setting])
 
 
 @pytest.mark.parametrize("name", RECIPES)
@@ -295,7 +295,7 @@ def test_the_preset_of_atari() -> None:
     ],
 )
 def test_gem_is_its_kin_that_fits(name: str, layout: Layout, found: str) -> None:
-    assert suited(name, layout) == found
+    assert algorithm_for(name, layout) == found
 
 
 def test_every_settable_field_is_told() -> None:

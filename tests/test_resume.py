@@ -24,13 +24,13 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit
 from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.files import write_sealed
-from gemrl.core.locking import alone, is_free
+from gemrl.core.locking import exclusive, is_free
 from gemrl.core.threads import LIBRARIES, settle
 from gemrl.envs.single import Task
 from gemrl.experiments import checkpoints
 from gemrl.experiments.loading import load
 from gemrl.experiments.run_logs import Recorder, read_evaluations
-from gemrl.training.loop import Moment
+from gemrl.training.loop import Event
 from tests.torture import differences, run_killed, run_undisturbed
 
 SETTINGS = ["net_arch=(16,)", "learning_starts=100", "buffer_size=300"]
@@ -109,7 +109,7 @@ def test_a_run_of_old_keeps_its_columns(tmp_path: Path) -> None:
     facts = recorder.facts()
     recorder.close()
     recorder.resume(facts, {"evaluations.csv": "step\n", "progress.csv": "time/total_timesteps,train/n_updates,old\n"})
-    recorder(Moment(1000))
+    recorder(Event(1000))
     recorder.close()
     assert (tmp_path / "progress.csv").read_text() == "time/total_timesteps,train/n_updates,old\n1000,0,\n"
 
@@ -370,7 +370,7 @@ def test_a_format_of_the_future_is_refused(half: Path, tmp_path: Path, capsys: p
 
 
 def test_one_process_for_a_folder(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with alone(half):
+    with exclusive(half):
         assert main(["resume", str(half), "--steps", "500"]) == 2
     assert f"another process is at work in {half}" in capsys.readouterr().err
 
@@ -596,7 +596,7 @@ def test_wrappers_that_learn_over_episodes_are_part_of_it() -> None:
     np.testing.assert_array_equal(again, observation)
     assert after(other, again) == after(task, observation)
     saved, third = task.snapshot(), made()
-    third.recall(saved)  # who begins a new episode goes on with them as well
+    third.restore(saved)  # who begins a new episode goes on with them as well
     np.testing.assert_array_equal(third.reset(), task.reset())
     counts = [one.env.get_wrapper_attr("obs_rms").count for one in (third, task)]
     assert counts[0] == counts[1] > 50
@@ -652,7 +652,7 @@ def test_other_versions_go_on_if_they_are_told_to(half: Path, tmp_path: Path, ca
 
 def test_the_time_limit_of_an_environment_is_kept(half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
-    monkeypatch.setattr("gemrl.experiments.run.limit_answers", limits.append)
+    monkeypatch.setattr("gemrl.experiments.run.limit_env_calls", limits.append)
     shutil.copytree(half, tmp_path / "run")
     description = json.loads((half / "run.json").read_text())
     assert description["env_timeout"] == 600

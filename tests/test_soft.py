@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from gemrl.agents.networks.mlp import MLP
-from gemrl.agents.soft import GaussianActor, gradient_step, init_learner, soft_chance
+from gemrl.agents.soft import GaussianActor, draw_soft_randomness, gradient_step, init_learner
 from gemrl.algorithms.registry import SoftRecipe
 from gemrl.training.models import SAC
 from tests import probes
@@ -46,7 +46,7 @@ def test_gradient_steps_equal_pytorch() -> None:
         return torch.stack([forward(arrays, f"critics.{number}", both, None)[:, 0] for number in (0, 1)])
 
     for step in range(3):
-        happens = soft_chance(RECIPE, memory, jax.random.key(step))
+        happens = draw_soft_randomness(RECIPE, memory, jax.random.key(step))
         place = happens.place
         rows = [torch.tensor(np.array(column[place.lane, place.position])) for column in memory.rows.columns().values()]
         state, taken, reward, discount, _, following = rows

@@ -136,8 +136,8 @@ def test_an_efficiency_curve_is_the_interquartile_mean_of_each_step(rng: np.rand
     curves = rng.normal(size=(4, 3, 7)).cumsum(-1)
     found = statistics.efficiency_curve(curves, np.random.default_rng(0), 300)
     np.testing.assert_allclose(found.value, [stats.trim_mean(curves[..., step], 0.25, axis=None) for step in range(7)])
-    alone = statistics.interval(curves[..., 6], statistics.iqm, np.random.default_rng(0), 300)
-    np.testing.assert_allclose([found.low[6], found.high[6]], alone[1:])  # same draws, so the same bounds
+    exclusive = statistics.interval(curves[..., 6], statistics.iqm, np.random.default_rng(0), 300)
+    np.testing.assert_allclose([found.low[6], found.high[6]], exclusive[1:])  # same draws, so the same bounds
 
 
 def test_area_under_a_curve() -> None:

@@ -11,7 +11,7 @@ from gemrl.cli.main import main
 from gemrl.core.exceptions import BadValue, GemrlError, RunFolderError, UnknownName
 from gemrl.core.files import write_json
 from gemrl.experiments import run_folder
-from gemrl.experiments.studies.estimates import Estimate, Glance, glance, makespan, spoken, tabled
+from gemrl.experiments.studies.estimates import Estimate, RunProgress, duration_text, makespan, run_progress, table_estimate
 from gemrl.experiments.studies.folder import PlannedRun, check_same, planned
 from gemrl.experiments.studies.study import STUDIES, Entry, Study, read_study, study
 from gemrl.experiments.versions import versions
@@ -137,7 +137,7 @@ def test_jobs_are_spread_as_they_come() -> None:
     assert makespan([3, 1, 1, 4], 1) == 9
     assert makespan([3, 1, 1, 4], 2) == 6
     assert makespan([3, 1, 1, 4], 9) == 4
-    assert [spoken(seconds) for seconds in (0.2, 45, 600, 9000, 400_000)] == ["1 s", "45 s", "10 min", "2.5 h", "4.6 days"]
+    assert [duration_text(seconds) for seconds in (0.2, 45, 600, 9000, 400_000)] == ["1 s", "45 s", "10 min", "2.5 h", "4.6 days"]
 
 
 def write_progress(plan: PlannedRun, step: int, seconds: float) -> None:
@@ -150,16 +150,16 @@ def test_an_estimate_learns_from_runs_in_the_folder(tmp_path: Path) -> None:
     plans = planned(get("quick"), tmp_path)
     before = Estimate(plans)
     assert "may be off" in before.source
-    assert before.left(plans[0], Glance()) == tabled(plans[0], 5000) + 1
-    slow = 10 * tabled(plans[0], 5000)
+    assert before.left(plans[0], RunProgress()) == table_estimate(plans[0], 5000) + 1
+    slow = 10 * table_estimate(plans[0], 5000)
     write_progress(plans[0], 5000, slow)
-    assert glance(plans[0].job.folder) == Glance(5000, slow, 2500 / (0.75 * slow), None)  # the half line is not counted
+    assert run_progress(plans[0].job.folder) == RunProgress(5000, slow, 2500 / (0.75 * slow), None)  # without the half line
     after = Estimate(plans)
     same = [plan for plan in plans if plan.run[:2] == plans[0].run[:2]]
     assert len(same) == 2
     for plan in plans:  # ten times slower here, so all others will be too
-        assert after.left(plan, Glance()) / before.left(plan, Glance()) == pytest.approx(10, rel=0.1)
-    assert after.left(plans[0], glance(plans[0].job.folder)) < 5
+        assert after.left(plan, RunProgress()) / before.left(plan, RunProgress()) == pytest.approx(10, rel=0.1)
+    assert after.left(plans[0], run_progress(plans[0].job.folder)) < 5
     assert "from 1 run in this folder" in after.source
 
 
@@ -219,7 +219,7 @@ def test_a_run_from_before_a_field_was_there_counts(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_do_not_end_a_study(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_bytes(b"time/total_timesteps,time/time_elapsed\n1000,2.0\n2000,\xff\n")
-    assert glance(tmp_path).step == 2000
+    assert run_progress(tmp_path).step == 2000
 
 
 def test_a_study_that_is_all_warm_up_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 from gemrl.cli.main import main
 from gemrl.core.exceptions import RunFolderError
-from gemrl.core.locking import alone
+from gemrl.core.locking import exclusive
 from gemrl.experiments.run_folder import describe
 from gemrl.experiments.run_logs import read_evaluations
 from gemrl.experiments.studies.folder import Keep, planned, write_study
@@ -149,7 +149,7 @@ def test_what_is_kept_is_remembered(own: Path, tmp_path: Path) -> None:
 
 
 def test_a_second_study_in_the_folder_is_refused(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    with alone(tmp_path):
+    with exclusive(tmp_path):
         assert main(["study", str(own), "--out", str(tmp_path)]) == 2
     assert "another process is at work" in capsys.readouterr().err
 

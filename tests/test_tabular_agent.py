@@ -14,7 +14,7 @@ import pytest
 import gemrl
 from gemrl.agents.tabular import TabularAgent, TabularLearner
 from gemrl.algorithms.planning import NStep, Single, Twin
-from gemrl.algorithms.registry import GEM_TABULAR, RECIPES, TabularRecipe, suited
+from gemrl.algorithms.registry import GEM_TABULAR, RECIPES, TabularRecipe, algorithm_for
 from gemrl.algorithms.tabular import Crossed, StepSize
 from gemrl.analysis.theory.mdps import q_star, random_deterministic
 from gemrl.core.exceptions import BadValue, ModelFileError, UnsupportedSpace
@@ -95,7 +95,7 @@ def test_episodes_are_learnt_as_in_algorithm_3() -> None:
     rng = np.random.default_rng(0)
     recipe = GEM_TABULAR.but(gamma=GAMMA)
     agent = TabularAgent(recipe, LAYOUT, seed=3)
-    agent.restore(starting_point(rng))
+    agent.set_learner(starting_point(rng))
     q, counts = agent.learner.q.copy(), agent.learner.updates.copy()
     draws = stream(3, "tables")
     draws.integers(2, size=1)  # who acts in the first episode
@@ -112,7 +112,7 @@ def test_episodes_are_learnt_as_in_algorithm_3() -> None:
 def test_lanes_learn_their_own_episodes_into_the_same_tables() -> None:
     rng = np.random.default_rng(1)
     agent = TabularAgent(GEM_TABULAR.but(gamma=GAMMA), LAYOUT, lanes=2, seed=3)
-    agent.restore(starting_point(rng))
+    agent.set_learner(starting_point(rng))
     q, counts = agent.learner.q.copy(), agent.learner.updates.copy()
     draws = stream(3, "tables")
     draws.integers(2, size=2)
@@ -137,7 +137,7 @@ def test_n_step_q_learns_as_soon_as_n_rows_are_there(n: int) -> None:
     recipe = RECIPES["nstep-q"].but(gamma=GAMMA, n=n, step_size=StepSize(0.5, 1.0, 0.0))
     assert isinstance(recipe, TabularRecipe)
     agent = TabularAgent(recipe, LAYOUT, seed=0)
-    agent.restore(starting_point(rng, tables=1))
+    agent.set_learner(starting_point(rng, tables=1))
     q, rows = agent.learner.q[0].copy(), episode(rng, 40, terminated=True)
     for t in range(40):
         feed(agent, rows[t : t + 1])
@@ -168,7 +168,7 @@ def test_a_time_limit_bootstraps_and_a_death_does_not() -> None:
     learner = TabularLearner(np.full((2, 5, 2), 7.0), np.zeros((2, 5, 2), np.int64))
     for terminated, wanted in ((True, 1 + 0.9 * 2), (False, 1 + 0.9 * 2 + 0.81 * 7)):
         agent = TabularAgent(GEM_TABULAR.but(gamma=GAMMA, planner=NStep(1000)), LAYOUT)
-        agent.restore(learner)
+        agent.set_learner(learner)
         feed(agent, [(0, 1, 1.0, 1, False, False), (1, 0, 2.0, 2, terminated, not terminated)])
         changed = agent.learner.q[:, 0, 1]
         np.testing.assert_allclose(changed[changed != 7.0], [wanted])  # the first step size is 1
@@ -221,10 +221,10 @@ def test_the_share_of_random_actions() -> None:
     recipe = GEM_TABULAR.but(learning_starts=100, exploration_steps=200, exploration_final_eps=0.2)
     assert [round(recipe.epsilon(step), 3) for step in (0, 100, 200, 300, 9999)] == [1.0, 1.0, 0.6, 0.2, 0.2]
     agent = TabularAgent(GEM_TABULAR.but(exploration_final_eps=0.25, exploration_steps=1), LAYOUT, lanes=4000)
-    agent.restore(TabularLearner(np.broadcast_to([0.0, 1.0], (2, 5, 2)), np.zeros((2, 5, 2), np.int64)))
+    agent.set_learner(TabularLearner(np.broadcast_to([0.0, 1.0], (2, 5, 2)), np.zeros((2, 5, 2), np.int64)))
     share = (agent.explore(np.zeros((4000, 1), np.int32), 10) == 0).mean()  # half of the random ones
     assert abs(share - 0.125) < 4 * np.sqrt(0.125 * 0.875 / 4000)
-    agent.restore(TabularLearner(np.zeros((2, 5, 2)), np.zeros((2, 5, 2), np.int64)))
+    agent.set_learner(TabularLearner(np.zeros((2, 5, 2)), np.zeros((2, 5, 2), np.int64)))
     share = agent.explore(np.zeros((4000, 1), np.int32), 10).mean()  # ties are broken evenly
     assert abs(share - 0.5) < 4 * 0.5 / np.sqrt(4000)
 
@@ -237,9 +237,9 @@ def test_a_snapshot_goes_on_as_if_nothing_had_happened() -> None:
         feed(one, episode(rng, length, terminated=True), episode(rng, length, terminated=False))
     running = [episode(rng, 12, terminated=True) for _ in range(2)]
     feed(one, *(rows[:9] for rows in running))
-    two.restore(one.learner)
+    two.set_learner(one.learner)
     saved = one.snapshot()
-    two.recall(type(saved)(json.loads(json.dumps(saved.facts)), {name: array.copy() for name, array in saved.arrays.items()}))
+    two.restore(type(saved)(json.loads(json.dumps(saved.facts)), {name: array.copy() for name, array in saved.arrays.items()}))
     for agent in (one, two):
         feed(agent, *(rows[9:] for rows in running))
     np.testing.assert_array_equal(one.learner.q, two.learner.q)
@@ -293,7 +293,7 @@ def test_gem_is_tabular_where_states_and_actions_are_numbered(tmp_path: Path) ->
 
 def test_what_does_not_fit_is_told() -> None:
     with pytest.raises(UnsupportedSpace, match="q-learning needs discrete observations and actions"):
-        suited("q-learning", Layout((3,), 1, choices=2))
+        algorithm_for("q-learning", Layout((3,), 1, choices=2))
     assert not GEM_TABULAR.fits(Layout((1,), 1, choices=10, dtype="int32", states=10**7))
     with pytest.raises(BadValue, match="tables must be 2"):
         GEM_TABULAR.but(tables=1)

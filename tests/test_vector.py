@@ -67,7 +67,7 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_lane_holds_the_trajectories_of_its_environment(kind: str) -> None:
     model = GEM.from_recipe(GEM(Counter(0, 3, False), **SMALL).recipe.but(learning_starts=10_000), KINDS[kind](), seed=0)
-    finished = [episode for moment in model.training(90) if moment.taken for episode in moment.taken.ended]
+    finished = [episode for event in model.training(90) if event.taken for episode in event.taken.ended]
     assert {(episode.length, episode.total) for episode in finished} == {(n, n * (n + 1) / 2) for n in LENGTHS}
     assert model.num_timesteps >= 90
     assert len(model.memory) == model.num_timesteps

@@ -14,7 +14,7 @@ from gemrl import GEM
 from gemrl.analysis.video import check_film, film
 from gemrl.cli.main import main
 from gemrl.core.exceptions import BadValue, CannotMake, EnvironmentFault, MissingExtra
-from gemrl.envs.making import Named
+from gemrl.envs.making import NamedEnv
 from tests.test_cli import train
 
 needs_egl = pytest.mark.skipif(ctypes.util.find_library("EGL") is None, reason="Debian's libegl1 is not installed")
@@ -35,7 +35,7 @@ def test_a_film_of_a_mujoco_task(tmp_path: Path, ending: str) -> None:
 
 def test_a_film_of_no_known_kind_is_refused() -> None:
     with pytest.raises(BadValue, match=r"a \.mp4 or a \.gif"):
-        check_film(Path("film.avi"), Named("InvertedPendulum-v5"))
+        check_film(Path("film.avi"), NamedEnv("InvertedPendulum-v5"))
 
 
 @needs_egl
@@ -64,7 +64,7 @@ def test_a_window_without_a_screen_is_refused(
 def test_what_is_wrong_with_an_environment_is_told_and_nothing_else(tmp_path: Path) -> None:
     pytest.importorskip("imageio_ffmpeg")
     with pytest.raises(CannotMake, match=r"^cannot import 'nosuch'"):
-        check_film(tmp_path / "film.mp4", Named("nosuch:Env-v0"))
+        check_film(tmp_path / "film.mp4", NamedEnv("nosuch:Env-v0"))
 
 
 class Drawn(gym.Env):
@@ -97,11 +97,11 @@ def test_pictures_of_odd_sides_and_faults_in_the_middle(ending: str, tmp_path: P
     imageio = pytest.importorskip("imageio.v2")
     gym.register("Drawn-v0", "tests.test_video:Drawn", max_episode_steps=9)
     model, path = GEM("Drawn-v0", seed=0), tmp_path / f"film{ending}"
-    assert film(model, Named("Drawn-v0"), 0, path) == 10
+    assert film(model, NamedEnv("Drawn-v0"), 0, path) == 10
     assert len([frame for frame in imageio.get_reader(path)]) == 10  # noqa: C416
     before = path.read_bytes()
     with pytest.raises(EnvironmentFault, match="the cable is loose"):
-        film(model, Named("Drawn-v0", {"breaks_at": 3}), 0, path)
+        film(model, NamedEnv("Drawn-v0", {"breaks_at": 3}), 0, path)
     assert path.read_bytes() == before
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
 
@@ -116,4 +116,4 @@ def test_what_drawing_lacks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(Drawn, "render", render)
     gym.register("Undrawn-v0", "tests.test_video:Drawn", max_episode_steps=9)
     with pytest.raises(MissingExtra, match=r"cannot draw it: pygame is not installed; pip install 'gemrl\[video\]'"):
-        film(GEM("Undrawn-v0", seed=0), Named("Undrawn-v0"), 0, tmp_path / "film.mp4")
+        film(GEM("Undrawn-v0", seed=0), NamedEnv("Undrawn-v0"), 0, tmp_path / "film.mp4")

@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.memory.refresh import plan, plan_newest, refreshed
 from gemrl.agents.memory.ring import Memory, Rows
 from gemrl.agents.networks.actor_critic import Actor, Critics
 from gemrl.agents.normalization import Normalizer, normalized
 from gemrl.agents.off_policy import Family, mean_value, on_host, remember
 from gemrl.agents.optimizers import adam, adam_start, descend
-from gemrl.agents.values import Chance, bounds, chance, fresh_returns, group_values, smoothing_noise
+from gemrl.agents.values import Randomness, bounds, chance, fresh_returns, group_values, smoothing_noise
 from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.registry import Recipe
 from gemrl.algorithms.targets import NoBound, Planned, SelfImitation
@@ -101,7 +101,7 @@ class Batch(NamedTuple):
     upper: Array  # [K, G, B]
 
 
-def batch_of(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> Batch:
+def batch_of(recipe: Recipe, learner: Learner, memory: Memory, chance: Randomness) -> Batch:
     """A minibatch with its returns, from the memory or fresh from the target networks."""
     place = chance.place
     if isinstance(recipe.targets, Planned):
@@ -138,7 +138,7 @@ def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, observation: Arra
     return -objective(critics[objective.looks_at](observation, actor(observation))).mean()
 
 
-def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, chance: Chance) -> tuple[Learner, tuple[Array, Array]]:
+def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, chance: Randomness) -> tuple[Learner, tuple[Array, Array]]:
     """One update of the critics and, every policy_delay-th time, of the actor; with both losses (NaN if not computed)."""
     batch = batch_of(recipe, learner, memory, chance)
     optimizer = adam(recipe.learning_rate)
@@ -173,7 +173,7 @@ def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array)
     return jax.lax.scan(partial(gradient_step, recipe, memory), learner, chances)
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
 def train_round(
     recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:

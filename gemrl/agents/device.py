@@ -11,7 +11,7 @@ import jax
 
 from gemrl.core.exceptions import BadValue, DeviceError
 
-ONE_AFTER_THE_OTHER = {
+CPU_COMPILER_OPTIONS = {
     "xla_cpu_enable_concurrency_optimized_scheduler": False,
     "xla_cpu_copy_insertion_use_region_analysis": True,
 }

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.memory.refresh import plan, plan_newest, refreshed
 from gemrl.agents.memory.ring import Memory, Rows
 from gemrl.agents.memory.sampling import Place, draw, n_step
@@ -130,7 +130,7 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
     return learner, memory
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
 def train_round(
     recipe: DiscreteRecipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:

@@ -11,7 +11,7 @@ from gemrl.agents.protocol import LearningAgent
 from gemrl.agents.tabular import TabularAgent
 from gemrl.algorithms.registry import AnyRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
 from gemrl.core.layout import Layout
-from gemrl.core.validation import check_room
+from gemrl.core.validation import check_memory
 
 FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY, DiscreteRecipe: discrete.FAMILY}
 
@@ -22,5 +22,5 @@ def make_agent(recipe: AnyRecipe, layout: Layout, *, lanes: int, seed: int, devi
         return TabularAgent(recipe, layout, lanes=lanes, seed=seed)
     if isinstance(recipe, NearestRecipe):
         return NearestAgent(recipe, layout, lanes=lanes, seed=seed)
-    check_room(4 * recipe.least_parameters(layout), "net_arch", "networks")
+    check_memory(4 * recipe.least_parameters(layout), "net_arch", "networks")
     return OffPolicyAgent(FAMILIES[type(recipe)], recipe, layout, lanes=lanes, seed=seed, device=device)

@@ -21,7 +21,7 @@ from gemrl.core.layout import Layout
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import EPISODE_CAP, Transition
-from gemrl.core.validation import check_room
+from gemrl.core.validation import check_memory
 
 
 class Remembered(NamedTuple):
@@ -53,7 +53,7 @@ class NearestAgent:
         self._width = recipe.width(numbers)
         projected = self._width < numbers
         row = 4 * self._width + 24
-        check_room(layout.choices * recipe.rows_per_action * row + 4 * numbers * self._width * projected, "rows_per_action")
+        check_memory(layout.choices * recipe.rows_per_action * row + 4 * numbers * self._width * projected, "rows_per_action")
         rng = stream(seed, "projection")
         self._projection = rng.standard_normal((numbers, self._width), np.float32) / self._width**0.5 if projected else None
         tables = [Table(recipe.rows_per_action, self._width) for _ in range(layout.choices)]
@@ -220,7 +220,7 @@ class NearestAgent:
         columns = Columns(*(np.concatenate(column) for column in zip(*rows, strict=True)))
         return Remembered(self._projection, np.array([len(table.digest) for table in rows]), columns)
 
-    def restore(self, learner: Remembered) -> None:
+    def set_learner(self, learner: Remembered) -> None:
         """Takes over a saved learner."""
         sizes, columns = learner.sizes, learner.columns
         ends = np.cumsum(sizes)
@@ -235,7 +235,7 @@ class NearestAgent:
         self._write_all()
         return Snapshot({"noise": self._noise.bit_generator.state}, packed(self._memory.running, self._width)._asdict())
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
         self._noise.bit_generator.state = saved.facts["noise"]
         self._memory.running = unpacked(saved.arrays, self.lanes, self._width, self._layout.choices)

@@ -152,7 +152,7 @@ class OffPolicyAgent:
         parts = [self._family.values(self.learner, observation[place], action[place]) for place in places]
         return np.concatenate([np.asarray(part) for part in parts])[:count]
 
-    def restore(self, learner: Any) -> None:
+    def set_learner(self, learner: Any) -> None:
         """Takes over a saved learner."""
         self.learner = jax.device_put(learner, self._device)
         self._policy = self._family.policy_of(self.learner)
@@ -162,7 +162,7 @@ class OffPolicyAgent:
         facts = {"noise": self._noise.bit_generator.state, "updated": self._updated}
         return Snapshot.of(agent=Snapshot(facts, {}), memory=self._rows().snapshot(), staging=self._staging.snapshot())
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
         facts = saved.part("agent").facts
         self._noise.bit_generator.state = facts["noise"]

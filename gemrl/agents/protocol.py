@@ -64,11 +64,11 @@ class LearningAgent(Agent, Protocol):
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
 
-    def restore(self, learner: Any) -> None:
+    def set_learner(self, learner: Any) -> None:
         """Takes over a saved learner."""
 
     def snapshot(self) -> Snapshot:
         """All that decides its future beside the learner."""
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.device import ONE_AFTER_THE_OTHER
+from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.memory.ring import Memory, Rows
 from gemrl.agents.memory.sampling import Place, draw
 from gemrl.agents.networks.actor_critic import Critics
@@ -93,7 +93,7 @@ def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
     return jax.tree.map(jnp.array, learner)
 
 
-class SoftChance(NamedTuple):
+class SoftRandomness(NamedTuple):
     """All that is random in one gradient step."""
 
     place: Place  # [B], the rows of the minibatch
@@ -101,11 +101,11 @@ class SoftChance(NamedTuple):
     next_noise: Array  # [B, A], of those in the next ones
 
 
-def soft_chance(recipe: SoftRecipe, memory: Memory, key: Array) -> SoftChance:
+def draw_soft_randomness(recipe: SoftRecipe, memory: Memory, key: Array) -> SoftRandomness:
     """What happens to be in one gradient step."""
     place_key, *noise_keys = jax.random.split(key, 3)
     place = draw(memory, place_key, (recipe.batch_size,), planned=False)
-    return SoftChance(place, *(jax.random.normal(k, (recipe.batch_size, memory.rows.action.shape[-1])) for k in noise_keys))
+    return SoftRandomness(place, *(jax.random.normal(k, (recipe.batch_size, memory.rows.action.shape[-1])) for k in noise_keys))
 
 
 def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
@@ -115,7 +115,7 @@ def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
 
 
 def gradient_step(
-    recipe: SoftRecipe, memory: Memory, learner: SoftLearner, chance: SoftChance
+    recipe: SoftRecipe, memory: Memory, learner: SoftLearner, chance: SoftRandomness
 ) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
     """One update of temperature, critics and actor, in this order; with the losses of critics and actor, and the temperature."""
     place, noise, next_noise = chance
@@ -160,14 +160,14 @@ def gradient_step(
     return learner, (loss, objective, temperature)
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=ONE_AFTER_THE_OTHER)
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
 def train_round(
     recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[SoftLearner, Memory, dict[str, Array]]:
     """New rows enter, then gradient steps; nothing is stored beside the rows, so nothing is ever due."""
     learner, memory = remember(learner, memory, new, count)
     key, step_key = jax.random.split(learner.key)
-    chances = jax.vmap(partial(soft_chance, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
+    chances = jax.vmap(partial(draw_soft_randomness, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
     learner = eqx.tree_at(lambda x: x.key, learner, key)
     learner, losses = jax.lax.scan(partial(gradient_step, recipe, memory), learner, chances)
     names = ("critic_loss", "actor_loss", "ent_coef")

@@ -178,7 +178,7 @@ class TabularAgent:
             raise BadValue(f"an observation is not in the observation space of {self._layout.states} states")
         return observation[:, 0]
 
-    def restore(self, learner: TabularLearner) -> None:
+    def set_learner(self, learner: TabularLearner) -> None:
         """Takes over a saved learner."""
         self.learner = TabularLearner(*(np.array(table) for table in learner))
         self._moves = int(self.learner.updates.sum())
@@ -188,7 +188,7 @@ class TabularAgent:
         facts = {"noise": self._noise.bit_generator.state, "draws": self._draws.bit_generator.state}
         return Snapshot.of(agent=Snapshot(facts, {"acting": self._acting}), memory=self.memory.snapshot())
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
         own = saved.part("agent")
         self._noise.bit_generator.state, self._draws.bit_generator.state = own.facts["noise"], own.facts["draws"]

@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 
 from gemrl.agents.memory.ring import Memory
-from gemrl.agents.memory.sampling import Place, draw, n_step, stretch
+from gemrl.agents.memory.sampling import Place, draw, n_step, segment
 from gemrl.agents.normalization import normalized
 from gemrl.algorithms.planning import Single
 from gemrl.algorithms.registry import Recipe
@@ -25,7 +25,7 @@ def smoothing_noise(recipe: Recipe, key: Array, shape: tuple[int, ...]) -> Array
     return jnp.clip(noise, -recipe.target_noise_clip, recipe.target_noise_clip)
 
 
-class Chance(NamedTuple):
+class Randomness(NamedTuple):
     """All that is random in one gradient step; None where a recipe has no use for it."""
 
     place: Place  # [*S], the rows of the minibatch
@@ -34,7 +34,7 @@ class Chance(NamedTuple):
     ahead: Array | None  # [*S, reach, A], on the actions that a bound from ahead looks at
 
 
-def chance(recipe: Recipe, memory: Memory, key: Array, place: Place | None = None) -> Chance:
+def chance(recipe: Recipe, memory: Memory, key: Array, place: Place | None = None) -> Randomness:
     """What happens to be in one gradient step; S is (G, B) unless the rows are given."""
     place_key, noise_key, subset_key, ahead_key = jax.random.split(key, 4)
     fresh = isinstance(recipe.targets, Fresh)
@@ -49,7 +49,7 @@ def chance(recipe: Recipe, memory: Memory, key: Array, place: Place | None = Non
             subset = jax.random.permutation(subset_key, recipe.n_critics)[: recipe.targets.subset]
     if isinstance(recipe.bound, Tightening):
         ahead = smoothing_noise(recipe, ahead_key, (*shape, recipe.bound.reach, actions))
-    return Chance(place, noise, subset, ahead)
+    return Randomness(place, noise, subset, ahead)
 
 
 def group_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
@@ -66,7 +66,7 @@ def _smoothed_values(recipe: Recipe, learner: Learner, observation: Array, noise
     return group_values(recipe, learner, flat, noise, subset).reshape(-1, *observation.shape[:-1])
 
 
-def fresh_returns(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> Array:
+def fresh_returns(recipe: Recipe, learner: Learner, memory: Memory, chance: Randomness) -> Array:
     """n-step returns of drawn rows, bootstrapped by the target networks, never across an ending. [K, *S]."""
     place, noise = chance.place, chance.noise
     rewards, slope, end = n_step(memory, place, recipe.planner.rollout_cap)
@@ -74,7 +74,7 @@ def fresh_returns(recipe: Recipe, learner: Learner, memory: Memory, chance: Chan
     return rewards + slope * _smoothed_values(recipe, learner, states, noise, chance.subset)
 
 
-def bounds(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> tuple[Array, Array]:
+def bounds(recipe: Recipe, learner: Learner, memory: Memory, chance: Randomness) -> tuple[Array, Array]:
     """What a critic's value of drawn rows should lie between; infinite where nothing is known. Each [K, *S]."""
     place = chance.place
     free = jnp.full((recipe.n_pairs, *place.lane.shape), jnp.inf)
@@ -87,12 +87,12 @@ def bounds(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> 
     return -free, free
 
 
-def _best_ahead(recipe: Recipe, learner: Learner, memory: Memory, chance: Chance) -> Array:
+def _best_ahead(recipe: Recipe, learner: Learner, memory: Memory, chance: Randomness) -> Array:
     """The best return of 1..reach steps after each row, with a bootstrap. [K, *S]."""
     place, noise = chance.place, chance.ahead
     assert noise is not None
     reach = noise.shape[-2]
-    ahead = stretch(memory, place, reach)
+    ahead = segment(memory, place, reach)
     states = memory.rows.next_observation[place.lane[..., None], ahead.position]
     values = _smoothed_values(recipe, learner, states, noise, chance.subset)
     return Single(reach)(ahead.reward, ahead.discount, ahead.last, values)[..., 0]

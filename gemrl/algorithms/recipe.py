@@ -68,7 +68,7 @@ class Settings:
             _change(values, name, value)
         return type(self)(**values)
 
-    def but_as_told(self, changes: Iterable[tuple[str, str]]) -> Self:
+    def but_from_text(self, changes: Iterable[tuple[str, str]]) -> Self:
         """The same recipe with fields changed to what texts spell: a part where the field holds one, else a literal."""
         values = vars(self).copy()
         for name, text in changes:
@@ -105,7 +105,7 @@ class Settings:
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
         """The recipe that `as_dict` wrote. Nothing is evaluated."""
         texts = [(name, value if isinstance(value, str) else repr(value)) for name, value in values.items()]
-        return cls().but_as_told(texts)
+        return cls().but_from_text(texts)
 
 
 def _unknown(name: str, present: Iterable[str]) -> UnknownName:

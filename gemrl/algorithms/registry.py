@@ -36,9 +36,10 @@ __all__ = [
     "Recipe",
     "SoftRecipe",
     "TabularRecipe",
+    "algorithm_for",
     "difference",
     "recipe",
-    "suited",
+    "recipe_for",
 ]
 
 NetworkRecipe = Recipe | SoftRecipe | DiscreteRecipe
@@ -137,12 +138,12 @@ def recipe(name: str) -> AnyRecipe:
     return RECIPES[name]
 
 
-def chosen_recipe(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> AnyRecipe:
+def recipe_for(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> AnyRecipe:
     """The recipe `algo` with the environment's preset and then the settings, each field=value."""
-    return recipe(algo).for_environment(env_id, layout).but_as_told([split_setting(setting) for setting in settings])
+    return recipe(algo).for_environment(env_id, layout).but_from_text([split_setting(setting) for setting in settings])
 
 
-def suited(name: str, layout: Layout) -> str:
+def algorithm_for(name: str, layout: Layout) -> str:
     """The algorithm of that name, or its kin that fits an environment: gem is gem-discrete where actions are discrete."""
     recipe(name)
     kin = (name.replace("gem", prefix, 1) for prefix in ("gem-tabular", "gem-discrete")) if name.startswith("gem") else ()

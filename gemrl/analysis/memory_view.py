@@ -23,7 +23,7 @@ TERMINATED, CUT, RUNNING = "terminated", "cut, as by a time limit", "still runni
 
 
 @dataclass(frozen=True)
-class Recollection:
+class MemoryView:
     """The planned rows of a memory, trajectory after trajectory, lane after lane; trajectory i begins at starts[i]."""
 
     planner: Planner
@@ -61,14 +61,14 @@ class Recollection:
         """Whether a rollout leaves its trajectory for an estimate although it could have followed it further [K, N]."""
         return ~self.to_the_end & ~self.at_the_cap
 
-    def trajectory(self, number: int) -> Recollection:
+    def trajectory(self, number: int) -> MemoryView:
         """One of its trajectories, counted from 1."""
         count = len(self.starts)
         if not 1 <= number <= count:
             raise BadValue(f"there is no episode {number}: the memory holds {count} of them, 1 (the oldest) to {count}")
         place = slice(self.starts[number - 1], [*self.starts, len(self)][number])
         columns = {name: getattr(self, name)[..., place] for name in COLUMNS}
-        return Recollection(self.planner, **columns, starts=np.zeros(1, int), waiting=0)
+        return MemoryView(self.planner, **columns, starts=np.zeros(1, int), waiting=0)
 
     @property
     def ending(self) -> str:
@@ -81,7 +81,7 @@ class Recollection:
 COLUMNS = ("reward", "discount", "last", "q_next", "planned", "length", "available", "monte_carlo")
 
 
-def recollect(memory: Memory, planner: Planner) -> Recollection:
+def view_memory(memory: Memory, planner: Planner) -> MemoryView:
     """What a memory holds, if `planner` planned its returns."""
     lanes = [_lane(memory, planner, lane) for lane in range(memory.size.shape[0])]
     lanes = [lane for lane in lanes if lane["reward"].size]
@@ -89,7 +89,7 @@ def recollect(memory: Memory, planner: Planner) -> Recollection:
         raise BadValue("no row of this memory was planned yet: training had not begun when it was saved")
     columns = {name: np.concatenate([lane[name] for lane in lanes], axis=-1) for name in COLUMNS}
     starts = np.flatnonzero(np.append(1, columns["available"][:-1]) == 1)
-    return Recollection(planner, **columns, starts=starts, waiting=len(memory) - columns["reward"].size)
+    return MemoryView(planner, **columns, starts=starts, waiting=len(memory) - columns["reward"].size)
 
 
 def _lane(memory: Memory, planner: Planner, lane: int) -> dict[str, np.ndarray]:
@@ -110,7 +110,7 @@ def available(last: np.ndarray) -> np.ndarray:
     return np.minimum.accumulate(ends[::-1])[::-1] - place + 1
 
 
-def rollouts(trajectory: Recollection, rows: int, lengths: int) -> np.ndarray:
+def rollouts(trajectory: MemoryView, rows: int, lengths: int) -> np.ndarray:
     """V[t, h] of the first `rows` rows of one trajectory, h = 1..lengths; NaN where it ends before. [K, rows, lengths]."""
     reward, discount, q_next = (
         np.pad(getattr(trajectory, name), [*[(0, 0)] * (getattr(trajectory, name).ndim - 1), (0, lengths)]).astype(float)
@@ -140,7 +140,7 @@ class Numbers:
     gap: float  # mean of planned - Monte-Carlo
 
     @staticmethod
-    def of(memory: Recollection) -> Numbers:
+    def of(memory: MemoryView) -> Numbers:
         """The numbers of what is remembered."""
         length = memory.length
         return Numbers(

@@ -19,7 +19,7 @@ from gemrl.core.files import TEMPORARY
 from gemrl.core.seeding import derived_seed
 from gemrl.core.steps import EPISODE_CAP
 from gemrl.envs.checking import checked_reset, checked_step
-from gemrl.envs.making import Named
+from gemrl.envs.making import NamedEnv
 
 if TYPE_CHECKING:
     from gemrl.training.model import Model
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 OFFSCREEN = "off-screen drawing failed ({}): install Debian's libegl1, or set MUJOCO_GL to what this machine has"
 
 
-def check_film(path: Path, place: Named) -> None:
+def check_film(path: Path, place: NamedEnv) -> None:
     """Raises unless a film can be made; and chooses how MuJoCo draws, so it must come before any environment is made."""
     if path.suffix not in (".mp4", ".gif"):
         raise BadValue(f"a film is a .mp4 or a .gif file, not {path.name!r}")
@@ -55,7 +55,7 @@ def check_film(path: Path, place: Named) -> None:
         raise BadValue(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def check_mode(place: Named, mode: str) -> None:
+def check_mode(place: NamedEnv, mode: str) -> None:
     """Raises unless the environment can be drawn in this mode."""
     env = place()
     modes = env.metadata.get("render_modes", [])
@@ -70,7 +70,7 @@ def check_screen() -> None:
         raise CannotMake("--render needs a screen, and DISPLAY is not set; --video FILE films without one")
 
 
-def film(model: Model, place: Named, seed: int, path: Path) -> int:
+def film(model: Model, place: NamedEnv, seed: int, path: Path) -> int:
     """Films the first evaluation episode; how many frames it has. An older film stays until the new one is complete."""
     import imageio.v2 as imageio
 
@@ -105,7 +105,7 @@ def _drawn(env: Any) -> np.ndarray:
     return frame[: max(height - height % 2, 1), : max(width - width % 2, 1)]
 
 
-def watch(model: Model, place: Named, seed: int) -> None:
+def watch(model: Model, place: NamedEnv, seed: int) -> None:
     """Shows the first evaluation episode in a window."""
     with closing(place(render_mode="human")) as env:
         for _ in _episode(model, env, seed):

@@ -13,7 +13,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from gemrl.training.display import evaluation_line
-from gemrl.training.loop import Moment
+from gemrl.training.loop import Event
 
 LONG = 10.0
 """Seconds from which on a round that refreshes the memory is told."""
@@ -35,7 +35,7 @@ class _Speed(ProgressColumn):
         return Text(f"{speed:,.0f}/s" if speed else "", style="progress.data.speed")
 
 
-def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+def with_progress(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
     """The same moments, shown as they pass by: a live bar on a terminal, a line per evaluation elsewhere.
 
     Close it, if it may be left early: else the bar stays on the screen.
@@ -51,9 +51,9 @@ def with_progress(moments: Iterator[Moment], steps: int, title: str) -> Generato
     )
     with Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=20) as progress:
         bar = _Bar(progress, steps, title)
-        for moment in moments:
-            bar.show(moment)
-            yield moment
+        for event in events:
+            bar.show(event)
+            yield event
 
 
 class _Bar:
@@ -63,36 +63,36 @@ class _Bar:
         self._progress = progress
         self._bar = progress.add_task(title, total=steps, last="", waiting=None)
         self._shown = 0.0
-        self._waiting: tuple[Moment, float] | None = None
+        self._waiting: tuple[Event, float] | None = None
         self._told: set[str] = set()
 
-    def show(self, moment: Moment) -> None:
+    def show(self, event: Event) -> None:
         """Shows what happens, or what is about to."""
         if self._waiting:
             self._waited(*self._waiting)
             self._waiting = None
-        if moment.compiling or moment.refreshing:
+        if event.compiling or event.refreshing:
             now = monotonic()
-            self._waiting = moment, now
-            waiting = ("compiling", now) if moment.compiling else ("a round that refreshes the memory", now + LONG)
-            self._progress.update(self._bar, waiting=waiting, completed=moment.step)
+            self._waiting = event, now
+            waiting = ("compiling", now) if event.compiling else ("a round that refreshes the memory", now + LONG)
+            self._progress.update(self._bar, waiting=waiting, completed=event.step)
             return
-        if moment.losses is not None or moment.evaluation or monotonic() - self._shown > 0.1:
-            self._progress.update(self._bar, waiting=None, completed=moment.step)
+        if event.losses is not None or event.evaluation or monotonic() - self._shown > 0.1:
+            self._progress.update(self._bar, waiting=None, completed=event.step)
             self._shown = monotonic()
-        if moment.evaluation:
-            result = moment.evaluation
-            self._progress.console.print(evaluation_line(moment.step, result), highlight=False, soft_wrap=True)
+        if event.evaluation:
+            result = event.evaluation
+            self._progress.console.print(evaluation_line(event.step, result), highlight=False, soft_wrap=True)
             last = f"return {result.return_mean:,.1f} error {result.estimation_error:+,.1f}"
             self._progress.update(self._bar, last=last)
 
-    def _waited(self, moment: Moment, since: float) -> None:
+    def _waited(self, event: Event, since: float) -> None:
         seconds, line = monotonic() - since, ""
-        what = "compiling" if moment.compiling else "refreshing"
-        if moment.compiling and seconds >= 0.1:  # tables have nothing to compile
+        what = "compiling" if event.compiling else "refreshing"
+        if event.compiling and seconds >= 0.1:  # tables have nothing to compile
             line = f"first round: {seconds:.1f} s, compiling included"
         elif seconds > LONG:
-            line = f"step {moment.step:>9,}  a round that refreshed the memory took {seconds:.0f} s, and will from time to time"
+            line = f"step {event.step:>9,}  a round that refreshed the memory took {seconds:.0f} s, and will from time to time"
         if line and what not in self._told:
             self._told.add(what)
             self._progress.console.print(line, highlight=False, soft_wrap=True)
@@ -104,9 +104,9 @@ class Terminal:
     def __init__(self) -> None:
         self._console = Console()
 
-    def progress(self, moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+    def progress(self, events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
         """The same moments of a training, with a progress bar."""
-        return with_progress(moments, steps, title)
+        return with_progress(events, steps, title)
 
     def say(self, line: str) -> None:
         """Prints a line."""

@@ -14,7 +14,7 @@ from gemrl.core.exit_codes import DONE
 from gemrl.core.suggestions import unknown
 
 if TYPE_CHECKING:
-    from gemrl.analysis.memory_view import Recollection
+    from gemrl.analysis.memory_view import MemoryView
     from gemrl.training.model import Model
 
 KINDS = ("png", "pdf", "svg")
@@ -53,7 +53,7 @@ def show_memory(options: argparse.Namespace) -> int:
     """Loads a run's memory, prints its numbers and draws it; the exit code."""
     from gemrl.analysis.figures.memory import check_panels, draw
     from gemrl.analysis.figures.memory_panels import View, newest_whole
-    from gemrl.analysis.memory_view import planner_of, recollect
+    from gemrl.analysis.memory_view import planner_of, view_memory
     from gemrl.cli.console import working
     from gemrl.core.files import write_bytes
     from gemrl.experiments.description import env_title
@@ -69,7 +69,7 @@ def show_memory(options: argparse.Namespace) -> int:
     check_panels(options.only)
     with working("reading the memory"):
         model = load(folder)
-        memory = recollect(model.memory, planner)
+        memory = view_memory(model.memory, planner)
     title = f"{run['algo']} on {env_title(run)}, seed {run['seed']}, step {model.num_timesteps:,}: {planner}"
     view = View(title, memory, options.episode or newest_whole(memory), options.step)
     with working("drawing"):
@@ -96,7 +96,7 @@ def load(folder: Path) -> Model:
     return found[1]
 
 
-def lines(memory: Recollection) -> list[str]:
+def lines(memory: MemoryView) -> list[str]:
     """The numbers of a memory, one line each."""
     from gemrl.analysis.memory_view import Numbers
 

@@ -14,11 +14,11 @@ from gemrl.core.exit_codes import DONE, FAILED, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
 from gemrl.experiments.executors.base import Executor, ExecutorOptions
 from gemrl.experiments.executors.registry import EXECUTORS
-from gemrl.experiments.studies.study import STUDIES, Checks, Study, study
+from gemrl.experiments.studies.study import STUDIES, Study, TheoryStudy, study
 
 if TYPE_CHECKING:
-    from gemrl.experiments.studies.conductor import Conductor
     from gemrl.experiments.studies.folder import Keep, PlannedRun
+    from gemrl.experiments.studies.runner import StudyRunner
 
 
 def add(commands: Subcommands) -> None:
@@ -82,7 +82,7 @@ def run_study(options: argparse.Namespace) -> int:
         return _list_studies()
     chosen = study(options.name)
     out = options.out or Path("studies", chosen.name)
-    if isinstance(chosen, Checks):
+    if isinstance(chosen, TheoryStudy):
         return _check(options, out)
     settings = None if options.settings is None else (*chosen.settings, *options.settings)
     scaled = chosen.scaled(
@@ -131,7 +131,7 @@ def _check(options: argparse.Namespace, out: Path) -> int:
 
 
 def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
-    from gemrl.core.locking import alone
+    from gemrl.core.locking import exclusive
     from gemrl.experiments.studies.folder import Keep, planned, write_study
 
     given = {"--checkpoint-every": options.checkpoint_every, "--env-timeout": options.env_timeout}
@@ -145,7 +145,7 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
         _say_what_is_to_do(chosen, plans, executor.at_once, out)
         if options.dry_run:
             return DONE
-        with alone(out):
+        with exclusive(out):
             asked = Keep.RESULTS if options.results_only else Keep.ALL if options.keep_checkpoints else None
             keep = write_study(chosen, plans, out, asked)
             return _conduct(chosen.name, plans, executor, out, keep)
@@ -155,7 +155,7 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
 
 def _say_what_is_to_do(chosen: Study, plans: list[PlannedRun], workers: int, out: Path) -> None:
     from gemrl.experiments.run_folder import describe
-    from gemrl.experiments.studies.estimates import Estimate, glance, makespan, spoken
+    from gemrl.experiments.studies.estimates import Estimate, duration_text, makespan, run_progress
     from gemrl.experiments.versions import other_source
 
     done = [plan for plan in plans if plan.done]
@@ -172,31 +172,31 @@ def _say_what_is_to_do(chosen: Study, plans: list[PlannedRun], workers: int, out
         print(f"note: gemrl's code has changed since {others} of these runs began (`source` in their run.json)")
     if rest:
         estimate = Estimate(plans)
-        seconds = makespan([estimate.left(plan, glance(plan.job.folder)) for plan in rest], workers)
-        print(f"about {spoken(seconds)} with {workers} at a time, {estimate.source}", flush=True)
+        seconds = makespan([estimate.left(plan, run_progress(plan.job.folder)) for plan in rest], workers)
+        print(f"about {duration_text(seconds)} with {workers} at a time, {estimate.source}", flush=True)
 
 
 def _conduct(name: str, plans: list[PlannedRun], executor: Executor, out: Path, keep: Keep) -> int:
     from gemrl.cli.study_table import Show
     from gemrl.core.processes import Interrupts, end_now
-    from gemrl.experiments.studies.conductor import Conductor
+    from gemrl.experiments.studies.runner import StudyRunner
 
-    def insisted() -> None:
+    def on_second() -> None:
         conductor.kill()
         end_now(f"stopped at once; runs in {out} keep their last checkpoints", INTERRUPTED)
 
     show = Show(executor.at_once)
-    conductor = show.conductor = Conductor(plans, executor, keep, show.tell)
+    conductor = show.conductor = StudyRunner(plans, executor, keep, show.tell)
     try:
-        with Interrupts(insisted) as interrupts, show:
+        with Interrupts(on_second) as interrupts, show:
             conductor.go(interrupts, show)
     finally:
         conductor.kill()
     return _closing_words(conductor, name, out, partial(show.console.print, highlight=False, markup=False, soft_wrap=True))
 
 
-def _closing_words(conductor: Conductor, name: str, out: Path, say: Callable[[str], None]) -> int:
-    from gemrl.experiments.studies.conductor import State
+def _closing_words(conductor: StudyRunner, name: str, out: Path, say: Callable[[str], None]) -> int:
+    from gemrl.experiments.studies.runner import State
 
     done, failed, stopped = (len(conductor.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))
     if stopped:

@@ -17,6 +17,6 @@ def id_of(title: str) -> str:
     return title.partition(" (")[0]
 
 
-def plain_name(name: str) -> str:
+def path_name(name: str) -> str:
     """A name that may be a folder's: ALE/Pong-v5 is ALE-Pong-v5."""
     return name.replace("/", "-").replace(":", "-")

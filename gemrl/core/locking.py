@@ -35,7 +35,7 @@ class Busy(RunFolderError):
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def exclusive(folder: Path) -> Iterator[None]:
     """Holds the folder's lock; makes the folder if it is not there."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +62,7 @@ def is_free(folder: Path) -> bool:
     if not folder.exists():
         return True
     try:
-        with alone(folder):
+        with exclusive(folder):
             return True
     except Busy:
         return False

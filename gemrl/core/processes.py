@@ -41,11 +41,11 @@ class _Call:
         self.since = float("inf")
 
 
-answering = _Call()
-"""`with answering(where):` around every call of an environment."""
+env_call = _Call()
+"""`with env_call(where):` around every call of an environment."""
 
 
-def limit_answers(seconds: float) -> None:
+def limit_env_calls(seconds: float) -> None:
     """From now on the process ends if a call of an environment takes longer."""
 
     def watch() -> None:
@@ -56,11 +56,11 @@ def limit_answers(seconds: float) -> None:
             now = monotonic()
             # A process that was stopped for a while, by Ctrl-Z maybe, has not waited all that time.
             passed, before = min(now - before, 2 * pause), now
-            waited = waited + passed if answering.since == since else 0.0
-            since = answering.since
+            waited = waited + passed if env_call.since == since else 0.0
+            since = env_call.since
             if waited > seconds and since < float("inf"):
                 end_now(
-                    f"the environment did not answer at {answering.where} for {seconds:g} s (--env-timeout); "
+                    f"the environment did not answer at {env_call.where} for {seconds:g} s (--env-timeout); "
                     "its last checkpoint, if there is one, is kept",
                     1,
                 )
@@ -69,11 +69,11 @@ def limit_answers(seconds: float) -> None:
 
 
 class Interrupts:
-    """Within it, Ctrl-C and SIGTERM only set `asked`, so that work stops between two steps; a second one calls `insisted`."""
+    """Within it, Ctrl-C and SIGTERM only set `asked`, so that work stops between two steps; a second one calls `on_second`."""
 
-    def __init__(self, insisted: Callable[[], None]) -> None:
+    def __init__(self, on_second: Callable[[], None]) -> None:
         self.asked = False
-        self._insisted = insisted
+        self._insisted = on_second
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> Self:

@@ -19,7 +19,7 @@ class Transition(NamedTuple):
     stored: np.ndarray  # [E] bool; False where the environment was only reset
 
 
-class Finished(NamedTuple):
+class EpisodeResult(NamedTuple):
     """What a finished episode came to."""
 
     total: float
@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
     transition: Transition
     observation: np.ndarray  # [E, *O], to act on next: of a new episode, where one ended
-    ended: list[Finished]
+    ended: list[EpisodeResult]
     infos: list[dict[str, Any]]  # one of each environment
 
 

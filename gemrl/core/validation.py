@@ -19,7 +19,7 @@ def check_number(name: str, value: object, low: float, high: float = float("inf"
         raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {value!r}")
 
 
-def check_room(needed: int, field: str, what: str = "memory") -> None:
+def check_memory(needed: int, field: str, what: str = "memory") -> None:
     """Raises if something of so many bytes, whose size a field of that name sets, is more than this machine could ever hold."""
     available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     if needed > available:

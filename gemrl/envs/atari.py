@@ -88,7 +88,7 @@ class AtariState:
             facts["elapsed"] = [limit._elapsed_steps for limit in self._limits]
         return Snapshot(facts, arrays)
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Puts a game that was reset into the state of a snapshot."""
         import ale_py
 

@@ -10,7 +10,7 @@ import gymnasium as gym
 import numpy as np
 
 from gemrl.core.exceptions import EnvironmentFault
-from gemrl.core.processes import answering
+from gemrl.core.processes import env_call
 from gemrl.envs.making import _first_line
 from gemrl.envs.spaces import Spaces
 
@@ -37,7 +37,7 @@ def _fault(error: Exception, where: str, returns: str) -> EnvironmentFault:
 def checked_reset(env: gym.Env, seed: int | None, spaces: Spaces, where: str) -> np.ndarray:
     """The first observation of a new episode [*O]."""
     try:
-        with answering(where):
+        with env_call(where):
             observation, _ = env.reset(seed=seed)
     except Exception as error:
         raise _fault(error, where, "reset returns observation and info") from error
@@ -48,7 +48,7 @@ def checked_step(env: gym.Env, action: np.ndarray, spaces: Spaces, where: str) -
     """Takes an action [A]; whatever the environment does wrong is told with its place."""
     taken = spaces.taken(action)
     try:
-        with answering(where):
+        with env_call(where):
             observation, reward, terminated, truncated, info = env.step(taken)
     except Exception as error:
         raise _fault(error, where, "step returns observation, reward, terminated, truncated, info") from error

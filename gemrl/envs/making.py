@@ -105,7 +105,7 @@ EnvironmentMaker = Callable[[], gym.Env]
 
 
 @dataclass(frozen=True)
-class Named:
+class NamedEnv:
     """An environment by its name, with arguments for whoever makes it."""
 
     env_id: str

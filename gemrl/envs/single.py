@@ -12,7 +12,7 @@ from gymnasium.wrappers.utils import RunningMeanStd
 from gemrl.core.exceptions import EnvironmentFault
 from gemrl.core.seeding import derived_seed
 from gemrl.core.snapshot import Snapshot, fit
-from gemrl.core.steps import Finished, Step, Transition
+from gemrl.core.steps import EpisodeResult, Step, Transition
 from gemrl.envs.atari import atari_state
 from gemrl.envs.checking import checked_reset, checked_step
 from gemrl.envs.spaces import Spaces
@@ -69,7 +69,7 @@ class Task:
         self._actions += np.asarray(action[0], self.spaces.layout.action_dtype).tobytes()
         if not (outcome.terminated or outcome.truncated):
             return Step(transition, after, [], [outcome.info])
-        ended = Finished(self._total, self._length)
+        ended = EpisodeResult(self._total, self._length)
         return Step(transition, self.reset(), [ended], [outcome.info])
 
     def snapshot(self) -> Snapshot:
@@ -84,11 +84,11 @@ class Task:
         game = self._game.snapshot()
         return Snapshot(facts | {"game": game.facts}, own.arrays | {f"game.{name}": array for name, array in game.arrays.items()})
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Goes on with the episodes after those of a snapshot."""
         if self._game is not None and "game" in saved.facts:  # its random generators run on from episode to episode
             self.reset(anew=True)
-            self._game.recall(saved.part("game"))
+            self._game.restore(saved.part("game"))
         self._count_on(saved)
         now = {place: saved.arrays.get(f"{place}, now") for place in _learnt(self.env)}
         _set_statistics(self.env, {place: value for place, value in now.items() if value is not None})
@@ -104,7 +104,7 @@ class Task:
         if saved.arrays.keys() != self.snapshot().arrays.keys():
             return None
         if self._game is not None:
-            self.recall(saved)
+            self.restore(saved)
             self._total, self._length, self._actions = float(saved.facts["total"]), len(actions), bytearray(actions.tobytes())
             self._observation = fit("observation", saved.arrays["observation"], layout.observation, layout.dtype)
             return self._observation[None]

@@ -11,12 +11,12 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gemrl.core.exceptions import BadValue, EnvironmentFault
-from gemrl.core.processes import answering
+from gemrl.core.processes import env_call
 from gemrl.core.seeding import derived_seed
 from gemrl.core.snapshot import Snapshot
-from gemrl.core.steps import Finished, Step, Transition
+from gemrl.core.steps import EpisodeResult, Step, Transition
 from gemrl.envs.checking import checked, checked_batch
-from gemrl.envs.making import Named
+from gemrl.envs.making import NamedEnv
 from gemrl.envs.single import Task
 from gemrl.envs.spaces import Spaces
 
@@ -51,10 +51,10 @@ class Tasks:
         """Those of all environments."""
         return Snapshot.of(**{str(lane): task.snapshot() for lane, task in enumerate(self._tasks)})
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Goes on with the episodes after those of a snapshot."""
         for lane, task in enumerate(self._tasks):
-            task.recall(saved.part(str(lane)))
+            task.restore(saved.part(str(lane)))
 
     def replay(self, saved: Snapshot) -> np.ndarray | None:
         """Plays all running episodes again; the observations to act on [E, *O], or None if one came out otherwise."""
@@ -66,7 +66,7 @@ class Tasks:
 def _asked(where: str, method: Callable[..., Any], *words: Any) -> Any:
     """What a method of an environment answers; what it raises is told with its place."""
     try:
-        with answering(where):
+        with env_call(where):
             return method(*words)
     except Exception as error:
         raise EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {error}") from error
@@ -78,11 +78,11 @@ class _Scores:
     def __init__(self, lanes: int) -> None:
         self._total, self._length = np.zeros(lanes), np.zeros(lanes, int)
 
-    def add(self, reward: np.ndarray, stored: np.ndarray, done: np.ndarray) -> list[Finished]:
+    def add(self, reward: np.ndarray, stored: np.ndarray, done: np.ndarray) -> list[EpisodeResult]:
         """Counts a step; the episodes that ended with it."""
         self._total += np.where(stored, reward, 0)
         self._length += stored
-        ended = [Finished(float(self._total[lane]), int(self._length[lane])) for lane in np.flatnonzero(done)]
+        ended = [EpisodeResult(float(self._total[lane]), int(self._length[lane])) for lane in np.flatnonzero(done)]
         self._total[done], self._length[done] = 0, 0
         return ended
 
@@ -101,13 +101,13 @@ class _Unrepeatable:
         """The number of resets."""
         return Snapshot({"resets": self.resets}, {})
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """The next reset is seeded as it would have been."""
         self.resets = int(saved.facts["resets"])
 
     def replay(self, saved: Snapshot) -> np.ndarray | None:
         """Nothing: its running episodes cannot be played again."""
-        self.recall(saved)
+        self.restore(saved)
         return None
 
 
@@ -256,7 +256,7 @@ def check_lanes(remembered: int, given: int) -> None:
 def made(env: Any, n_envs: int = 1) -> Any:
     """The environment itself, or what its name means: one, or a list of several."""
     if isinstance(env, str):
-        env = Named(env)
-    if not isinstance(env, Named):
+        env = NamedEnv(env)
+    if not isinstance(env, NamedEnv):
         return env
     return env() if n_envs == 1 else [env() for _ in range(n_envs)]

@@ -7,13 +7,13 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gemrl.core.env_names import STICKY, is_atari, plain_name
+from gemrl.core.env_names import STICKY, is_atari, path_name
 from gemrl.core.exceptions import RunFolderError
 from gemrl.envs.arguments import RESERVED
-from gemrl.envs.making import Named
+from gemrl.envs.making import NamedEnv
 
 
-def usual_evaluations(env_id: str) -> tuple[int, int]:
+def default_evaluations(env_id: str) -> tuple[int, int]:
     """Steps between two evaluations, and episodes of each, if nothing else is asked for."""
     return (50_000, 5) if is_atari(env_id) else (10_000, 10)
 
@@ -26,9 +26,9 @@ def env_args(run: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def environment_of(run: Mapping[str, Any]) -> Named:
+def environment_of(run: Mapping[str, Any]) -> NamedEnv:
     """The environment of a run."""
-    return Named(run["env"], env_args(run))
+    return NamedEnv(run["env"], env_args(run))
 
 
 def env_title(run: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ def env_title(run: Mapping[str, Any]) -> str:
     return f"{run['env']} ({told})" if told else run["env"]
 
 
-def unexpected(run: Mapping[str, Any]) -> dict[str, Any]:
+def unusual_args(run: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that are worth a word; that actions are not sticky is what one expects."""
     return {key: value for key, value in env_args(run).items() if (key, value) != (STICKY, 0.0)}
 
@@ -48,8 +48,8 @@ LONGEST = 200
 
 def env_folder(run: Mapping[str, Any]) -> str:
     """A run's environment, with its arguments, as the name of a folder."""
-    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unexpected(run).items())
-    name = ",".join((plain_name(run["env"]), *words))
+    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unusual_args(run).items())
+    name = ",".join((path_name(run["env"]), *words))
     if len(name.encode()) <= LONGEST:
         return name
     return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

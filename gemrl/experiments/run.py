@@ -13,21 +13,21 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from gemrl.algorithms.registry import AnyRecipe, chosen_recipe, suited
+from gemrl.algorithms.registry import AnyRecipe, algorithm_for, recipe_for
 from gemrl.core.exceptions import GemrlError, RunBroken, RunFolderError
 from gemrl.core.exit_codes import INTERRUPTED
-from gemrl.core.locking import alone
-from gemrl.core.processes import ENV_TIMEOUT, Interrupts, answering, end_now, limit_answers
+from gemrl.core.locking import exclusive
+from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now, env_call, limit_env_calls
 from gemrl.core.threads import thread_count
 from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import made
 from gemrl.experiments import checkpoints, run_folder
-from gemrl.experiments.description import env_args, env_folder, env_title, environment_of, usual_evaluations
+from gemrl.experiments.description import default_evaluations, env_args, env_folder, env_title, environment_of
 from gemrl.experiments.loading import load
 from gemrl.experiments.run_logs import Recorder
 from gemrl.experiments.versions import other_source, versions
 from gemrl.training.logger import Logger, log
-from gemrl.training.loop import Moment, scheduled
+from gemrl.training.loop import Event, scheduled
 from gemrl.training.model import Model
 from gemrl.training.models import MODELS
 from gemrl.training.trackers import opened, tracker_named
@@ -70,7 +70,7 @@ class ResumeOptions:
 class Screen(Protocol):
     """What a run shows to people."""
 
-    def progress(self, moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+    def progress(self, events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
         """The same moments of a training, shown as they pass."""
 
     def say(self, line: str) -> None:
@@ -93,7 +93,7 @@ def train_run(options: TrainOptions, screen: Screen) -> Outcome:
     description = _new_description(options)
     folder = options.folder or Path("runs", description["algo"], env_folder(description), str(options.seed))
     run_folder.check_free(folder)
-    with alone(folder):
+    with exclusive(folder):
         run_folder.create(folder, description)
         run = _Run(folder, description, screen)
         try:
@@ -111,9 +111,9 @@ def _new_description(options: TrainOptions) -> dict[str, Any]:
     env = environment_of(chosen)()
     layout = Spaces.of(env).layout
     env.close()
-    algo = suited(options.algo, layout)
-    recipe = chosen_recipe(algo, options.env, layout, options.settings)
-    every, episodes = usual_evaluations(options.env)
+    algo = algorithm_for(options.algo, layout)
+    recipe = recipe_for(algo, options.env, layout, options.settings)
+    every, episodes = default_evaluations(options.env)
     if options.tensorboard:
         check_installed("tensorboardX", "tensorboard")
     return {
@@ -151,7 +151,7 @@ def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
     description = run_folder.describe(folder)
     run_folder.check_resumable(folder, description, other_versions=options.other_versions)
     environment_of(description)().close()
-    with alone(folder):
+    with exclusive(folder):
         if options.steps:
             if options.steps < description["steps"]:
                 raise RunFolderError(f"{folder} was made for {description['steps']:,} steps already")
@@ -182,7 +182,7 @@ class _Run:
     def __init__(self, folder: Path, description: dict[str, Any], screen: Screen) -> None:
         self._folder, self._run, self._screen = folder, description, screen
         self.steps = 0
-        limit_answers(description.get("env_timeout", ENV_TIMEOUT))
+        limit_env_calls(description.get("env_timeout", ENV_TIMEOUT))
 
     def execute(self) -> Outcome:
         """Trains until the end or an interrupt."""
@@ -194,8 +194,8 @@ class _Run:
         say(self._first_line(model.recipe))
         if warning := model.recipe.warning(self._run["steps"]):
             say(f"warning: {warning}, such as --set learning_starts=1000")
-        insisted = partial(end_now, f"stopped at once; {folder} keeps its last checkpoint", INTERRUPTED)
-        with self._disk_errors(), Interrupts(insisted) as interrupts:
+        on_second = partial(end_now, f"stopped at once; {folder} keeps its last checkpoint", INTERRUPTED)
+        with self._disk_errors(), Interrupts(on_second) as interrupts:
             if found:
                 checkpoints.set_damaged_aside(folder, found[0])
             run_folder.extend(folder, self._run["steps"])  # only now: there is something to continue
@@ -204,7 +204,7 @@ class _Run:
             finally:  # whatever ends a run, its model can be looked at
                 self.steps = model.num_timesteps
                 model.save(folder / "model")
-                with suppress(Exception), answering("its closing"):  # a broken environment may fail to close
+                with suppress(Exception), env_call("its closing"):  # a broken environment may fail to close
                     model.close()
             if not finished:
                 say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {folder}")
@@ -243,17 +243,17 @@ class _Run:
         schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
         clock = checkpoints.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write_checkpoint, model, recorder)
-        moments = self._screen.progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"])
+        events = self._screen.progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"])
         trackers = opened(self._trackers(model.num_timesteps), run_info(self._folder, run, logged_until))
-        with trackers as writing, closing(recorder), closing(schedule.evaluator), closing(moments):
+        with trackers as writing, closing(recorder), closing(schedule.evaluator), closing(events):
             logger = Logger(writing)
-            for moment in moments:
-                if metrics := recorder(moment):
-                    log(logger, metrics, moment.step)
-                if not moment.taken:
+            for event in events:
+                if metrics := recorder(event):
+                    log(logger, metrics, event.step)
+                if not event.taken:
                     continue
-                if interrupts.asked or moment.step >= run["steps"] or clock.due(moment.step):
-                    clock.time(write, moment.step)
+                if interrupts.asked or event.step >= run["steps"] or clock.due(event.step):
+                    clock.time(write, event.step)
                 if interrupts.asked:
                     return False
         return True

@@ -12,8 +12,8 @@ import numpy as np
 
 from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.files import write_bytes
-from gemrl.training.loop import Moment
-from gemrl.training.metrics import Progress
+from gemrl.training.loop import Event
+from gemrl.training.metrics import Metrics
 from gemrl.training.trackers.csv_file import CSVFile
 
 EVALUATION_COLUMNS = ("step", "return_mean", "return_std", "length_mean", "estimation_error")
@@ -71,7 +71,7 @@ class Recorder:
     """Writes evaluations.csv and progress.csv during a run."""
 
     def __init__(self, folder: Path, recipe: AnyRecipe) -> None:
-        self._progress, self._next = Progress(recipe), EVERY
+        self._metrics, self._next = Metrics(recipe), EVERY
         self._paths = [folder / name for name in LOGS]
         self._evaluations: IO[str] | None = None
         self._lines: CSVFile | None = None
@@ -88,7 +88,7 @@ class Recorder:
             write_bytes(path, texts[path.name].encode())
         columns = texts[PROGRESS].partition("\n")[0].split(",")  # an older run may have fewer
         self._next = int(facts["next"])
-        self._progress.recall(facts["progress"])
+        self._metrics.restore(facts["progress"])
         self._evaluations = self._paths[0].open("a", newline="")
         self._lines = CSVFile(self._paths[1], columns, append=True)
 
@@ -102,27 +102,27 @@ class Recorder:
 
     def facts(self) -> dict[str, Any]:
         """What `resume` needs besides the lines, as JSON values."""
-        return {"next": self._next, "progress": self._progress.facts()}
+        return {"next": self._next, "progress": self._metrics.facts()}
 
     def texts(self) -> dict[str, str]:
         """The lines so far, by file."""
         self._flush()
         return {path.name: path.read_text() for path in self._paths}
 
-    def __call__(self, moment: Moment) -> dict[str, float] | None:
+    def __call__(self, event: Event) -> dict[str, float] | None:
         """Records a moment of training; the metrics, if a line of progress.csv was due."""
         assert self._evaluations
         assert self._lines
-        self._progress.note(moment)
-        if moment.evaluation:
-            numbers = (getattr(moment.evaluation, name) for name in EVALUATION_COLUMNS[1:])
-            row = [moment.step, *(repr(number) for number in numbers)]
+        self._metrics.update(event)
+        if event.evaluation:
+            numbers = (getattr(event.evaluation, name) for name in EVALUATION_COLUMNS[1:])
+            row = [event.step, *(repr(number) for number in numbers)]
             csv.writer(self._evaluations, lineterminator="\n").writerow(row)
-        elif moment.step < self._next:
+        elif event.step < self._next:
             return None
-        self._next = moment.step - moment.step % EVERY + EVERY
-        metrics = self._progress.line(moment.step, moment.evaluation)
-        self._lines.write(metrics, moment.step)
+        self._next = event.step - event.step % EVERY + EVERY
+        metrics = self._metrics.row(event.step, event.evaluation)
+        self._lines.write(metrics, event.step)
         self._flush()
         return metrics
 

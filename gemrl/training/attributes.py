@@ -14,7 +14,7 @@ from gemrl.core.exceptions import BadValue
 from gemrl.core.suggestions import unknown
 from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import AnyTask
-from gemrl.training.metrics import Progress
+from gemrl.training.metrics import Metrics
 from gemrl.training.pytrees import named_arrays, refilled
 from gemrl.training.sb3 import as_vec_env, vec_normalize
 
@@ -26,7 +26,7 @@ class Attributes:
     agent: LearningAgent
     spaces: Spaces
     num_timesteps: int
-    _progress: Progress
+    _metrics: Metrics
     _task: AnyTask | None
 
     @property
@@ -57,12 +57,12 @@ class Attributes:
     @property
     def exploration_rate(self) -> float:
         """The share of random actions; 0 where actions are continuous."""
-        return self._progress.line(self.num_timesteps, None).get("rollout/exploration_rate", 0.0)
+        return self._metrics.row(self.num_timesteps, None).get("rollout/exploration_rate", 0.0)
 
     @property
     def ep_info_buffer(self) -> list[dict[str, float]]:
         """Return and length of the last hundred episodes, as a Monitor tells them."""
-        return [{"r": episode.total, "l": episode.length} for episode in self._progress.finished]
+        return [{"r": episode.total, "l": episode.length} for episode in self._metrics.finished]
 
     def get_parameters(self) -> dict[str, np.ndarray]:
         """Every array that learning changes, networks and optimisers, by name."""
@@ -78,15 +78,15 @@ class Attributes:
         if exact_match and missing:
             raise BadValue(f"parameters lack {missing[0]}; exact_match=False keeps what is not given")
         given = {name: np.asarray(array, present[name].dtype) for name, array in parameters.items()}
-        self.agent.restore(refilled(self.agent.learner, present | given))
+        self.agent.set_learner(refilled(self.agent.learner, present | given))
 
     @property
     def _n_updates(self) -> int:
-        return self._progress.updates
+        return self._metrics.updates
 
     @property
     def _episode_num(self) -> int:
-        return self._progress.episodes
+        return self._metrics.episodes
 
     @property
     def n_envs(self) -> int:

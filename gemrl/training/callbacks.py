@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from gemrl.core.exceptions import BadValue
-from gemrl.training.loop import Moment
+from gemrl.training.loop import Event
 
 if TYPE_CHECKING:
     from gemrl.training.model import Model
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 class Callback:
     """Watches a training. Override what you need; False ends the training."""
 
-    def on_step(self, model: Model, moment: Moment) -> bool | None:
+    def on_step(self, model: Model, event: Event) -> bool | None:
         """After every step of the environments."""
         return None
 
-    def on_evaluation(self, model: Model, moment: Moment) -> bool | None:
-        """After every evaluation, which is `moment.evaluation`."""
+    def on_evaluation(self, model: Model, event: Event) -> bool | None:
+        """After every evaluation, which is `event.evaluation`."""
         return None
 
 
@@ -27,7 +27,7 @@ AnyCallback = Any
 """Ours, a function of (locals, globals), a callback of Stable-Baselines3, or a list of these."""
 
 
-class Watchers:
+class CallbackRunner:
     """All callbacks of one training."""
 
     def __init__(self, model: Model, callback: AnyCallback | None, total_timesteps: int) -> None:
@@ -51,26 +51,26 @@ class Watchers:
             one.on_training_start(self._locals, globals())
             one.on_rollout_start()
 
-    def go_on(self, moment: Moment) -> bool:
+    def on_event(self, event: Event) -> bool:
         """Tells everyone what happened; False if one of them wants to stop."""
-        if moment.taken is None:
+        if event.taken is None:
             return True
-        step = moment.taken
+        step = event.taken
         self._locals |= {
-            "moment": moment,
+            "event": event,
             "new_obs": step.observation,
             "rewards": step.transition.reward,
             "dones": step.transition.terminated | step.transition.truncated,
             "infos": step.infos,
         }
-        answers = [one.on_step(self._model, moment) for one in self._ours]
-        if moment.evaluation:
-            answers += [one.on_evaluation(self._model, moment) for one in self._ours]
+        answers = [one.on_step(self._model, event) for one in self._ours]
+        if event.evaluation:
+            answers += [one.on_evaluation(self._model, event) for one in self._ours]
         answers += [function(self._locals, globals()) for function in self._functions]
         for one in self._theirs:
             one.update_locals(self._locals)
             answers.append(one.on_step())
-        if moment.rounds:
+        if event.rounds:
             for one in self._theirs:
                 one.on_rollout_end()
                 one.on_rollout_start()

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from gemrl.training.evaluation import Evaluation
-    from gemrl.training.loop import Moment
+    from gemrl.training.loop import Event
 
-    Display: TypeAlias = Callable[[Iterator[Moment], int, str], Generator[Moment]]
+    Display: TypeAlias = Callable[[Iterator[Event], int, str], Generator[Event]]
     """Passes on the moments of a training of so many steps, under a title, and shows them. Close it if you leave it early."""
 
 
@@ -26,12 +26,12 @@ def evaluation_line(step: int, result: Evaluation) -> str:
     )
 
 
-def plain_lines(moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+def plain_lines(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
     """The same moments; a line is printed for each evaluation."""
-    for moment in moments:
-        if moment.evaluation:
-            print(evaluation_line(moment.step, moment.evaluation), flush=True)
-        yield moment
+    for event in events:
+        if event.evaluation:
+            print(evaluation_line(event.step, event.evaluation), flush=True)
+        yield event
 
 
 _display: Display = plain_lines
@@ -43,6 +43,6 @@ def use(display: Display) -> None:
     _display = display
 
 
-def displayed(moments: Iterator[Moment], steps: int, title: str) -> Generator[Moment]:
+def displayed(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
     """The same moments, shown by the display in use."""
-    return _display(moments, steps, title)
+    return _display(events, steps, title)

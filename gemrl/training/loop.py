@@ -11,13 +11,13 @@ from gemrl.agents.protocol import Agent
 from gemrl.core.exceptions import BadValue
 from gemrl.core.steps import Step
 from gemrl.core.validation import check_number
-from gemrl.envs.making import EnvironmentMaker, Named
+from gemrl.envs.making import EnvironmentMaker, NamedEnv
 from gemrl.envs.vector import AnyTask
 from gemrl.training.evaluation import Evaluation, Evaluator
 
 
 @dataclass(frozen=True)
-class Moment:
+class Event:
     """What happened in one step of training."""
 
     step: int
@@ -46,7 +46,7 @@ def scheduled(env: str | EnvironmentMaker, every: int, episodes: int, seed: int)
     check_number("eval_episodes", episodes, 1, whole=True)
     if not (isinstance(env, str) or callable(env)):
         raise BadValue(f"eval_env must be an id or a function that makes an environment, not {type(env).__name__}")
-    maker = Named(env) if isinstance(env, str) else env
+    maker = NamedEnv(env) if isinstance(env, str) else env
     return Schedule(Evaluator(maker, episodes=episodes, seed=seed), every)
 
 
@@ -58,7 +58,7 @@ def train(
     start: int = 0,
     schedule: Schedule | None = None,
     observation: np.ndarray | None = None,
-) -> Iterator[Moment]:
+) -> Iterator[Event]:
     """Trains from step `start` to step `steps`; yields what happens. An `observation` goes on in a running episode."""
     if observation is None:
         observation = task.reset()
@@ -74,10 +74,10 @@ def train(
         for due in rounds:  # several may follow one step of many environments
             refreshing = agent.refreshes(due)
             if refreshing or refreshing not in compiled:
-                yield Moment(before, compiling=refreshing not in compiled, refreshing=refreshing)
+                yield Event(before, compiling=refreshing not in compiled, refreshing=refreshing)
                 compiled.add(refreshing)
             losses = agent.learn(due)
         evaluation = None
         if schedule and (step // schedule.every > before // schedule.every or step >= steps):
             evaluation = schedule.evaluator(agent)
-        yield Moment(step, taken, rounds=len(rounds), losses=losses, evaluation=evaluation)
+        yield Event(step, taken, rounds=len(rounds), losses=losses, evaluation=evaluation)

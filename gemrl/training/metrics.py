@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from gemrl.algorithms.registry import AnyRecipe, DiscreteRecipe, NearestRecipe, TabularRecipe
-from gemrl.core.steps import Finished
+from gemrl.core.steps import EpisodeResult
 from gemrl.training.evaluation import Evaluation
-from gemrl.training.loop import Moment
+from gemrl.training.loop import Event
 
 PROGRESS_COLUMNS = (
     "time/total_timesteps",
@@ -35,18 +35,18 @@ PROGRESS_COLUMNS = (
 """Named as Stable-Baselines3 names them, where it has them."""
 
 
-class Progress:
+class Metrics:
     """What has happened so far in a training."""
 
     def __init__(self, recipe: AnyRecipe) -> None:
         self._recipe = recipe
-        self.go_on(0)
-        self._finished: deque[Finished] = deque(maxlen=100)
+        self.start_at(0)
+        self._finished: deque[EpisodeResult] = deque(maxlen=100)
         self._losses: dict[str, float] = {}
         self._rounds = 0
         self.episodes = 0
 
-    def go_on(self, step: int) -> None:
+    def start_at(self, step: int) -> None:
         """Another training begins at this step: time and speed are its own, all else is counted on."""
         self._started, self._first = monotonic(), step
 
@@ -56,7 +56,7 @@ class Progress:
         return 0 if isinstance(self._recipe, TabularRecipe) else self._rounds * self._recipe.gradient_steps
 
     @property
-    def finished(self) -> list[Finished]:
+    def finished(self) -> list[EpisodeResult]:
         """The last hundred episodes."""
         return list(self._finished)
 
@@ -70,23 +70,23 @@ class Progress:
             "episodes": self.episodes,
         }
 
-    def recall(self, facts: dict[str, Any]) -> None:
+    def restore(self, facts: dict[str, Any]) -> None:
         """Goes on from what `facts` told."""
         self._started = monotonic() - float(facts["elapsed"])
-        self._finished.extend(Finished(float(total), int(length)) for total, length in facts["finished"])
+        self._finished.extend(EpisodeResult(float(total), int(length)) for total, length in facts["finished"])
         self._losses = {str(name): float(loss) for name, loss in facts["losses"].items()}
         self._rounds, self.episodes = int(facts["rounds"]), int(facts["episodes"])
 
-    def note(self, moment: Moment) -> None:
+    def update(self, event: Event) -> None:
         """Takes note of a moment."""
-        ended = moment.taken.ended if moment.taken else []
+        ended = event.taken.ended if event.taken else []
         self._finished.extend(ended)
         self.episodes += len(ended)
-        self._rounds += moment.rounds
+        self._rounds += event.rounds
         # A round without a policy update has no policy loss: the last one stands.
-        self._losses |= {name: loss for name, loss in (moment.losses or {}).items() if not np.isnan(loss)}
+        self._losses |= {name: loss for name, loss in (event.losses or {}).items() if not np.isnan(loss)}
 
-    def line(self, step: int, evaluation: Evaluation | None) -> dict[str, float]:
+    def row(self, step: int, evaluation: Evaluation | None) -> dict[str, float]:
         """The numbers at this step; episodes over the last hundred."""
         elapsed = monotonic() - self._started
         line: dict[str, float] = {

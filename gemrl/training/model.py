@@ -13,7 +13,7 @@ import numpy as np
 
 from gemrl.agents.device import find_device
 from gemrl.agents.making import make_agent
-from gemrl.algorithms.registry import AnyRecipe, recipe, suited
+from gemrl.algorithms.registry import AnyRecipe, algorithm_for, recipe
 from gemrl.core.exceptions import BadValue, GemrlError
 from gemrl.core.processes import Interrupts
 from gemrl.core.seeding import stream
@@ -24,12 +24,12 @@ from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import AnyTask, as_task, check_lanes, made, name_of, spaces_of
 from gemrl.training import saving
 from gemrl.training.attributes import Attributes
-from gemrl.training.callbacks import AnyCallback, Watchers
+from gemrl.training.callbacks import AnyCallback, CallbackRunner
 from gemrl.training.display import displayed
 from gemrl.training.evaluation import Evaluation
 from gemrl.training.logger import Logger, log
-from gemrl.training.loop import Moment, Schedule, scheduled, train
-from gemrl.training.metrics import Progress
+from gemrl.training.loop import Event, Schedule, scheduled, train
+from gemrl.training.metrics import Metrics
 from gemrl.training.trackers import opened
 from gemrl.training.trackers.base import RunInfo, Tracker, check_installed
 from gemrl.training.trackers.tensorboard import TensorBoard, numbered
@@ -73,7 +73,7 @@ class Model(Attributes):
             raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
         env_id, env = env if isinstance(env, str) else name_of(env), made(env, n_envs)
         layout = spaces_of(env).layout
-        chosen = recipe(suited(self.algo, layout)).for_environment(env_id, layout).but(**fields)
+        chosen = recipe(algorithm_for(self.algo, layout)).for_environment(env_id, layout).but(**fields)
         self._setup(chosen, env, seed, device, verbose, tensorboard_log)
 
     @classmethod
@@ -103,10 +103,10 @@ class Model(Attributes):
         self.num_timesteps = 0
         self.verbose = verbose
         self.logger: Any = Logger()
-        self._log, self._progress = log, Progress(chosen)
+        self._log, self._metrics = log, Metrics(chosen)
         self._task: AnyTask | None = None if isinstance(env, Spaces) else as_task(env, self.seed)
         self.spaces: Spaces = env if self._task is None else self._task.spaces
-        self.algo = suited(self.algo, self.spaces.layout)
+        self.algo = algorithm_for(self.algo, self.spaces.layout)
         if not isinstance(chosen, type(recipe(self.algo))):
             raise BadValue(f"a {type(chosen).__name__} is no recipe for {self.algo}, which is what fits this environment")
         self._episodes: tuple[str | None, Snapshot] | None = None  # of what kind of task, when the model was saved
@@ -131,7 +131,7 @@ class Model(Attributes):
         if self._task:
             self._task.close()
 
-    def training(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Generator[Moment]:
+    def training(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Generator[Event]:
         """Trains until `num_timesteps` is `steps` and yields what happens, step by step.
 
         It begins a new episode, unless it is given the `observation` [E, D] of a running one (see `replay`).
@@ -139,9 +139,9 @@ class Model(Attributes):
         task = self._own_task()
         if observation is None and len(self.memory):
             self.agent.abandon()
-        for moment in train(self.agent, task, steps, start=self.num_timesteps, schedule=schedule, observation=observation):
-            self.num_timesteps = moment.step
-            yield moment
+        for event in train(self.agent, task, steps, start=self.num_timesteps, schedule=schedule, observation=observation):
+            self.num_timesteps = event.step
+            yield event
 
     def replay(self) -> np.ndarray | None:
         """Plays the episodes again that ran when this model was saved with its memory; the observations to go on from [E, D].
@@ -181,7 +181,7 @@ class Model(Attributes):
         steps = start + total_timesteps
         if trackers and not isinstance(self.logger, Logger):
             raise BadValue("trackers are for gemrl's own logger; this model has another one, from set_logger")
-        watchers = Watchers(self, callback, steps)
+        callbacks = CallbackRunner(self, callback, steps)
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
         with closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
@@ -189,18 +189,18 @@ class Model(Attributes):
             if warning := self.recipe.warning(steps):
                 warnings.warn(warning, stacklevel=2)
             self.num_timesteps = start  # not before all that was asked for is known to be possible
-            self._progress = Progress(self.recipe) if reset_num_timesteps else self._progress
-            self._progress.go_on(start)
+            self._metrics = Metrics(self.recipe) if reset_num_timesteps else self._metrics
+            self._metrics.start_at(start)
             if self._log:
                 folder = numbered(self._log, tb_log_name or self.algo, new=reset_num_timesteps)
                 trackers = [TensorBoard(folder), *trackers]
-            moments = self.training(steps, schedule)
+            events = self.training(steps, schedule)
             if progress_bar:
-                moments = displayed(moments, steps, self.algo)
+                events = displayed(events, steps, self.algo)
             with opened(trackers, self._run_info()) as writing:
                 if isinstance(self.logger, Logger):
                     self.logger = Logger(writing)
-                self._watch(moments, watchers, log_interval)
+                self._watch(events, callbacks, log_interval)
         return self
 
     def _run_info(self) -> RunInfo:
@@ -209,24 +209,24 @@ class Model(Attributes):
         config = {"algo": self.algo, "seed": self.seed, "recipe": self.recipe.as_dict()}
         return RunInfo(f"{group}, seed {self.seed}", group, secrets.token_hex(4), config=config)
 
-    def _watch(self, moments: Generator[Moment], watchers: Watchers, log_interval: int | None) -> None:
+    def _watch(self, events: Generator[Event], callbacks: CallbackRunner, log_interval: int | None) -> None:
         """Trains as long as the watchers let it; Ctrl-C ends it where learner and memory are whole."""
-        watchers.start()
-        with Interrupts(_interrupt) as interrupts, closing(moments):
-            for moment in moments:
-                before = self._progress.episodes
-                self._progress.note(moment)
-                if moment.evaluation or (log_interval and self._progress.episodes // log_interval > before // log_interval):
-                    self.dump_logs(moment.evaluation)
-                if not watchers.go_on(moment):
+        callbacks.start()
+        with Interrupts(_interrupt) as interrupts, closing(events):
+            for event in events:
+                before = self._metrics.episodes
+                self._metrics.update(event)
+                if event.evaluation or (log_interval and self._metrics.episodes // log_interval > before // log_interval):
+                    self.dump_logs(event.evaluation)
+                if not callbacks.on_event(event):
                     break
                 if interrupts.asked:
                     _interrupt()
-        watchers.end()
+        callbacks.end()
 
     def dump_logs(self, evaluation: Evaluation | None = None) -> None:
         """Writes the present metrics to the logger."""
-        log(self.logger, self._progress.line(self.num_timesteps, evaluation), self.num_timesteps, self.verbose)
+        log(self.logger, self._metrics.row(self.num_timesteps, evaluation), self.num_timesteps, self.verbose)
 
     def set_logger(self, logger: Any) -> None:
         """Takes another logger, such as one that Stable-Baselines3's `configure` made."""
@@ -266,11 +266,11 @@ class Model(Attributes):
         own = {"predictions": self._predictions.bit_generator.state, "task": type(task).__name__}
         return Snapshot.of(model=Snapshot(own, {}), task=task.snapshot(), learning=self.agent.snapshot())
 
-    def recall(self, saved: Snapshot) -> None:
+    def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
         own = saved.part("model").facts
         self._predictions.bit_generator.state = own["predictions"]
-        self.agent.recall(saved.part("learning"))
+        self.agent.restore(saved.part("learning"))
         self._episodes = own.get("task"), saved.part("task")  # and no more of it: a memory is large
         if self._task:
             self._go_on_in(self._task)
@@ -279,7 +279,7 @@ class Model(Attributes):
         """Has a task go on with the episodes that this model was saved with."""
         saved = self._episodes_for(task)
         if saved:
-            task.recall(saved)
+            task.restore(saved)
 
     def _episodes_for(self, task: AnyTask) -> Snapshot | None:
         """What it was saved with, if a task of this kind can go on from there; models of old do not say what theirs was."""

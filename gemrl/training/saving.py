@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from gemrl.algorithms.registry import RECIPES, AnyRecipe, recipe, suited
+from gemrl.algorithms.registry import RECIPES, AnyRecipe, algorithm_for, recipe
 from gemrl.core.exceptions import DAMAGED, GemrlError, ModelFileError, UnsupportedSpace
 from gemrl.core.layout import Layout
 from gemrl.core.snapshot import Snapshot
@@ -75,11 +75,11 @@ def _from_files(
     model = kind.from_recipe(chosen, place, seed=int(header["seed"]), device=device, n_envs=lanes)
     saved = files.read_memory(header)
     model.spaces.check_fits(spaces, to_remember=saved is not None)
-    model.agent.restore(_learner(files, header, model.agent.learner))
+    model.agent.set_learner(_learner(files, header, model.agent.learner))
     model.num_timesteps = int(header["num_timesteps"])
     if saved:
         check_lanes(lanes, model.agent.lanes)
-        model.recall(saved)
+        model.restore(saved)
     return model
 
 
@@ -94,6 +94,6 @@ def _learner(files: ModelFiles, header: dict[str, Any], template: Any) -> Any:
 def _kin(algo: str, layout: Layout) -> str | None:
     """What an algorithm is called where such observations and actions are; None if it cannot live there."""
     try:
-        return suited(algo, layout)
+        return algorithm_for(algo, layout)
     except UnsupportedSpace:
         return None

@@ -65,14 +65,14 @@ def stored(layout: Layout) -> Layout:
     return layout._replace(observation=(2,), dtype="int32", frames=1) if layout.frames > 1 else layout
 
 
-class Film(NamedTuple):
+class NewFrames(NamedTuple):
     """Images on their way to the memory."""
 
     frames: Array  # [E, S, H, W]
     count: Array  # [E], how many of them count
 
 
-class Camera:
+class FrameCollector:
     """Turns the stacks that environments show into references, and collects each new image once."""
 
     def __init__(self, lanes: int, rows: int, layout: Layout) -> None:
@@ -102,7 +102,7 @@ class Camera:
         """All environments are about to be reset."""
         self._begins[:] = True
 
-    def take(self) -> Film:
+    def take(self) -> NewFrames:
         """What was collected since the last time."""
         taken, self._film = self._film, self._blank()
         return taken
@@ -118,7 +118,7 @@ class Camera:
             raise ModelFileError("more images wait for the memory than there is room for")
         copies = {name: np.array(array) for name, array in arrays.items()}
         self._number, self._before, self._begins = copies["number"], copies["before"], copies["begins"]
-        self._film = Film(copies["film"], copies["film_count"])
+        self._film = NewFrames(copies["film"], copies["film_count"])
 
-    def _blank(self) -> Film:
-        return Film(np.zeros(self._shape, self._dtype), np.zeros(self._shape[0], np.int32))
+    def _blank(self) -> NewFrames:
+        return NewFrames(np.zeros(self._shape, self._dtype), np.zeros(self._shape[0], np.int32))

@@ -14,13 +14,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.agents.memory.frames import Film, Frames, stored
+from gemrl.agents.memory.frames import Frames, NewFrames, stored
 from gemrl.algorithms.planning import Planner
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import ModelFileError
 from gemrl.core.layout import Layout
 from gemrl.core.snapshot import Snapshot, fitting
-from gemrl.core.validation import check_room
+from gemrl.core.validation import check_memory
 
 
 class Rows(NamedTuple):
@@ -32,7 +32,7 @@ class Rows(NamedTuple):
     discount: Array  # [E, N]
     last: Array  # [E, N] bool
     next_observation: Array  # [E, N, *O]
-    film: Film | None = None
+    film: NewFrames | None = None
     """Images that came with new rows, if their observations are references to images."""
 
     def columns(self) -> dict[str, Array]:
@@ -67,7 +67,7 @@ class Memory(eqx.Module):
     @staticmethod
     def empty(lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
         """A memory of `capacity` rows per lane: on the device, or on the host, of numpy arrays to be written to in place."""
-        check_room(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
+        check_memory(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
         memory = _empty(lanes, capacity, layout, pairs)
         return memory if host else jax.tree.map(jnp.array, memory)
 
@@ -93,7 +93,7 @@ class Memory(eqx.Module):
     @staticmethod
     def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
         """The memory of this shape whose snapshot was taken."""
-        check_room(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
+        check_memory(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
         filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
         if not isinstance(filled, int) or not 0 <= filled <= capacity:
             raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")

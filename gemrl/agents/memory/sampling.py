@@ -30,7 +30,7 @@ def draw(memory: Memory, key: Array, shape: tuple[int, ...], *, planned: bool) -
     return Place(lane, ((memory.head - memory.size)[lane] + offset) % memory.capacity, offset)
 
 
-class Stretch(NamedTuple):
+class Segment(NamedTuple):
     """What follows drawn rows, row by row, themselves first. `last` also marks the newest row. Each [*S, steps]."""
 
     reward: Array
@@ -39,13 +39,13 @@ class Stretch(NamedTuple):
     position: Array
 
 
-def stretch(memory: Memory, place: Place, steps: int) -> Stretch:
+def segment(memory: Memory, place: Place, steps: int) -> Segment:
     """The rows from each place on; those behind a last one are of other trajectories."""
     ahead = jnp.arange(steps)
     lane, position = place.lane[..., None], (place.position[..., None] + ahead) % memory.capacity
     newest = place.offset[..., None] + ahead >= (memory.size - 1)[lane]
     rows = memory.rows
-    return Stretch(rows.reward[lane, position], rows.discount[lane, position], rows.last[lane, position] | newest, position)
+    return Segment(rows.reward[lane, position], rows.discount[lane, position], rows.last[lane, position] | newest, position)
 
 
 class NStepReturn(NamedTuple):
@@ -59,7 +59,7 @@ class NStepReturn(NamedTuple):
 def n_step(memory: Memory, place: Place, n: int) -> NStepReturn:
     """The n-step return of each place, never across an ending."""
     planner = NStep(n)
-    ahead = stretch(memory, place, n)
+    ahead = segment(memory, place, n)
     # The n-step return is linear in its bootstrap: its value at 0, and its slope, which is the product of discounts.
     nothing = jnp.zeros((1, *ahead.reward.shape))
     rewards = planner.rollout(ahead.reward, ahead.discount, ahead.last, nothing)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.agents.memory.frames import Camera, stored
+from gemrl.agents.memory.frames import FrameCollector, stored
 from gemrl.agents.memory.ring import Rows, empty_rows
 from gemrl.core.exceptions import ModelFileError
 from gemrl.core.layout import Layout
@@ -21,7 +21,7 @@ class Staging:
         self._shape = (lanes, rows, stored(layout))
         self._bound = reward_bound
         self._lanes = np.arange(lanes)
-        self._camera = Camera(lanes, rows, layout) if layout.frames > 1 else None
+        self._camera = FrameCollector(lanes, rows, layout) if layout.frames > 1 else None
         self.rows, self.count = empty_rows(*self._shape), np.zeros(lanes, np.int32)
 
     @property

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from gemrl.algorithms.planning import LambdaReturn, Twin, TwinReleased
-from gemrl.analysis.memory_view import Recollection, rollouts
+from gemrl.analysis.memory_view import MemoryView, rollouts
 from gemrl.analysis.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from gemrl.core.exceptions import BadValue
 
@@ -28,12 +28,12 @@ class View:
     """What is drawn: a memory, one of its trajectories (counted from 1), and one step of that (from 1, or None for any)."""
 
     title: str
-    memory: Recollection
+    memory: MemoryView
     episode: int
     chosen_step: int | None = None
 
     @cached_property
-    def trajectory(self) -> Recollection:
+    def trajectory(self) -> MemoryView:
         """The trajectory that is drawn."""
         return self.memory.trajectory(self.episode)
 
@@ -59,7 +59,7 @@ class View:
         return self.chosen_step
 
 
-def newest_whole(memory: Recollection) -> int:
+def newest_whole(memory: MemoryView) -> int:
     """The number of the newest trajectory that is not still running, or of the newest of all if each is."""
     ends = np.append(memory.starts[1:], len(memory)) - 1
     whole = np.flatnonzero(memory.last[ends])

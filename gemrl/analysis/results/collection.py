@@ -15,7 +15,7 @@ import numpy as np
 from gemrl.analysis.results.run import Run, read_run
 from gemrl.core.env_names import id_of
 from gemrl.core.exceptions import RunFolderError
-from gemrl.experiments.description import env_title, unexpected
+from gemrl.experiments.description import env_title, unusual_args
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ def _study(folder: Path) -> dict[str, Any]:
 
 def _by_arguments(found: Sequence[Run]) -> list[Run]:
     """The same runs; where an environment was made with arguments, its name says which."""
-    return [replace(run, env=env_title(run.description | {"env_args": unexpected(run.description)})) for run in found]
+    return [replace(run, env=env_title(run.description | {"env_args": unusual_args(run.description)})) for run in found]
 
 
 def _told_apart(found: Iterable[Run]) -> list[Run]:

@@ -58,12 +58,12 @@ def conditions(budget: Budget, rng: np.random.Generator, advance: Advance) -> Fi
     data["extra"] = {kind.__name__: [bias(kind(n), n) for n in data["lengths"]] for kind in planners}
     advance()
     lucky = near_deterministic(rng, np.full(10, 2.0), states=3, actions=2)
-    moments = list(range(budget.episodes // 4, budget.episodes // 2, 20))
+    events = list(range(budget.episodes // 4, budget.episodes // 2, 20))
     data["shared"] = {}
     for name, algorithm in SHARING.items():
         sizes = [StepSize(first=alpha, power=0) for alpha in data["alphas"]]
         algorithms = [replace(algorithm, step_size=size, epsilon=1.0) for size in sizes]
-        data["shared"][name] = [mean_bias(lucky, one, moments, 3 * budget.seeds, rng) for one in algorithms]
+        data["shared"][name] = [mean_bias(lucky, one, events, 3 * budget.seeds, rng) for one in algorithms]
         advance()
     return _judged(data)
 

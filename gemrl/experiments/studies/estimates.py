@@ -46,7 +46,7 @@ EPISODE, START = 600, 12.0
 """Steps of an episode of evaluation, and seconds to start and compile: guesses."""
 
 
-class Glance(NamedTuple):
+class RunProgress(NamedTuple):
     """How far a run is, as its CSV files say."""
 
     step: int = 0
@@ -55,17 +55,17 @@ class Glance(NamedTuple):
     last_return: float | None = None
 
 
-def glance(folder: Path) -> Glance:
+def run_progress(folder: Path) -> RunProgress:
     """How far the run in a folder is; the speed is that of about the last 1,000 steps."""
     timings = read_timings(folder)
     if not timings:
-        return Glance()
+        return RunProgress()
     now, before = timings[-1], timings[-2] if len(timings) > 1 else Timing(0, 0.0)
     speed = (now.steps - before.steps) / (now.seconds - before.seconds) if now.seconds > before.seconds else 0.0
-    return Glance(now.steps, now.seconds, speed, read_last_return(folder))
+    return RunProgress(now.steps, now.seconds, speed, read_last_return(folder))
 
 
-def tabled(plan: PlannedRun, steps: int) -> float:
+def table_estimate(plan: PlannedRun, steps: int) -> float:
     """Seconds for so many steps of a run, after the table."""
     facts = plan.facts
     stepping = next((cost for part, cost in STEPPING.items() if part in facts["env"]), STEPPED)
@@ -77,11 +77,11 @@ def tabled(plan: PlannedRun, steps: int) -> float:
     return START + (trained * training + (steps + evaluated) * stepping) / 1000
 
 
-def _ratio(plan: PlannedRun, seen: Glance) -> float | None:
+def _ratio(plan: PlannedRun, seen: RunProgress) -> float | None:
     """How much longer a run takes than the table says; None if it has hardly begun to learn."""
     if seen.step <= plan.facts["recipe"].get("learning_starts", 0) + 1000:
         return None
-    return (START + seen.elapsed) / tabled(plan, seen.step)
+    return (START + seen.elapsed) / table_estimate(plan, seen.step)
 
 
 class Estimate:
@@ -90,7 +90,7 @@ class Estimate:
     def __init__(self, plans: Iterable[PlannedRun]) -> None:
         self._ratios: list[tuple[str, str, float]] = []
         for plan in plans:
-            ratio = _ratio(plan, glance(plan.job.folder))
+            ratio = _ratio(plan, run_progress(plan.job.folder))
             if ratio is not None:
                 self._ratios.append((plan.run.entry.label, plan.run.env, ratio))
 
@@ -101,12 +101,12 @@ class Estimate:
             return f"from {len(self._ratios)} run{'s' * (len(self._ratios) > 1)} in this folder and a table of relative costs"
         return "from a table of speeds on another machine, so it may be off by a factor of two or three"
 
-    def left(self, plan: PlannedRun, seen: Glance) -> float:
+    def left(self, plan: PlannedRun, seen: RunProgress) -> float:
         """Seconds until a run that is so far will be done."""
-        behind = tabled(plan, seen.step) if seen.step else 0.0  # a run that has not begun still has to start and compile
-        return max(0.0, tabled(plan, plan.facts["steps"]) - behind) * self._correction(plan, seen) + 1.0
+        behind = table_estimate(plan, seen.step) if seen.step else 0.0  # a run that has not begun still has to start and compile
+        return max(0.0, table_estimate(plan, plan.facts["steps"]) - behind) * self._correction(plan, seen) + 1.0
 
-    def _correction(self, plan: PlannedRun, seen: Glance) -> float:
+    def _correction(self, plan: PlannedRun, seen: RunProgress) -> float:
         own = _ratio(plan, seen)
         if own is not None:
             return own
@@ -129,7 +129,7 @@ def makespan(seconds: Sequence[float], workers: int) -> float:
     return max(free)
 
 
-def spoken(seconds: float) -> str:
+def duration_text(seconds: float) -> str:
     """A duration for people."""
     minutes = round(seconds / 60)
     if seconds < 90:

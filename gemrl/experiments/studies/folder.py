@@ -13,7 +13,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from gemrl.algorithms.registry import chosen_recipe, recipe, suited
+from gemrl.algorithms.registry import algorithm_for, recipe, recipe_for
 from gemrl.core.exceptions import GemrlError, ModelFileError, RunFolderError, UnknownName
 from gemrl.core.files import read_json, write_json
 from gemrl.core.layout import Layout
@@ -71,8 +71,8 @@ def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[PlannedR
 
 def _plan(study: Study, run: Trial, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
     settings = [*study.settings, *run.entry.settings]
-    algo = suited(run.entry.algo, layout)
-    chosen = chosen_recipe(algo, run.env, layout, settings)
+    algo = algorithm_for(run.entry.algo, layout)
+    chosen = recipe_for(algo, run.env, layout, settings)
     facts = {
         "algo": algo,
         "env": run.env,

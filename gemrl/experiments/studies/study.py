@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from gemrl.core.env_names import plain_name
+from gemrl.core.env_names import path_name
 from gemrl.core.exceptions import BadValue
 from gemrl.core.literals import split_setting
 from gemrl.core.suggestions import unknown
@@ -54,7 +54,7 @@ class Trial(NamedTuple):
     @property
     def place(self) -> Path:
         """Its folder, inside the study's."""
-        return Path(self.entry.label, plain_name(self.env), str(self.seed))
+        return Path(self.entry.label, path_name(self.env), str(self.seed))
 
     def __str__(self) -> str:
         return f"{self.entry.label} on {self.env}, seed {self.seed}"
@@ -86,7 +86,7 @@ class Study:
             if not values:
                 raise BadValue(f"a study needs at least one of its {field}")
             if field != "seeds":  # as folders know them: spaces do not count, nor what stands between names
-                values = [Entry.of(text).label if field == "algos" else plain_name(text) for text in values]
+                values = [Entry.of(text).label if field == "algos" else path_name(text) for text in values]
             if len(set(values)) < len(values):
                 raise BadValue(f"{field} name {next(value for value in values if values.count(value) > 1)} twice")
         for number in ("steps", "eval_every", "eval_episodes"):
@@ -125,7 +125,7 @@ def some_seeds(number: int) -> range:
 
 
 @dataclass(frozen=True)
-class Checks:
+class TheoryStudy:
     """A study without training: the theorems as experiments, as `gemrl theory` runs them."""
 
     name: str
@@ -209,12 +209,12 @@ _ALL = (
         500,
     ),
 )
-STUDIES: dict[str, Study | Checks] = {study.name: study for study in _ALL}
+STUDIES: dict[str, Study | TheoryStudy] = {study.name: study for study in _ALL}
 """Every study by its name."""
-STUDIES["theory"] = Checks("theory", "the paper's theorems, each as an experiment")
+STUDIES["theory"] = TheoryStudy("theory", "the paper's theorems, each as an experiment")
 
 
-def study(name: str) -> Study | Checks:
+def study(name: str) -> Study | TheoryStudy:
     """The study of that name, or the one in a TOML file."""
     if name.endswith(".toml"):
         return read_study(Path(name))

@@ -39,7 +39,7 @@ class State(Enum):
     STOPPED = "stopped"
 
 
-class Tracked:
+class TrackedRun:
     """A run on its way through the study."""
 
     def __init__(self, plan: PlannedRun) -> None:
@@ -61,19 +61,19 @@ class Tracked:
         return not is_free(self.plan.job.folder)
 
 
-Tell = Callable[[Tracked, str], None]
+Tell = Callable[[TrackedRun, str], None]
 
 
-class Conductor:
+class StudyRunner:
     """Runs what is not done, as many at a time as the executor has room for."""
 
     def __init__(self, plans: Sequence[PlannedRun], executor: Executor, keep: Keep, tell: Tell) -> None:
-        self.all = [Tracked(plan) for plan in plans]
+        self.all = [TrackedRun(plan) for plan in plans]
         self._executor, self._keep, self._tell = executor, keep, tell
         for tracked in self.in_state(State.DONE):  # of a study that was killed before it could
             tidy(tracked.plan.job.folder, keep)
 
-    def in_state(self, *states: State) -> list[Tracked]:
+    def in_state(self, *states: State) -> list[TrackedRun]:
         """The runs in one of these states."""
         return [tracked for tracked in self.all if tracked.state in states]
 
@@ -126,7 +126,7 @@ class Conductor:
                 self._tell(tracked, "start" if begun < 0 else f"go on from step {begun:,}")
                 room -= 1
 
-    def _look_after(self, tracked: Tracked, stopping: bool) -> None:
+    def _look_after(self, tracked: TrackedRun, stopping: bool) -> None:
         code = tracked.process.poll() if tracked.process else None
         if code is None:
             return
@@ -142,7 +142,7 @@ class Conductor:
         else:
             self._failed(tracked, code)
 
-    def _done(self, tracked: Tracked) -> None:
+    def _done(self, tracked: TrackedRun) -> None:
         tidy(tracked.plan.job.folder, self._keep)
         log = tracked.plan.job.log
         log.unlink(missing_ok=True)
@@ -151,7 +151,7 @@ class Conductor:
         tracked.state = State.DONE
         self._tell(tracked, "done")
 
-    def _killed(self, tracked: Tracked) -> None:
+    def _killed(self, tracked: TrackedRun) -> None:
         newest = tracked.newest
         tracked.kills = tracked.kills + 1 if newest <= tracked.reached else 1
         tracked.reached = max(newest, tracked.reached)
@@ -161,7 +161,7 @@ class Conductor:
             tracked.state = State.WAITING
             self._tell(tracked, "was killed; it will go on from its last checkpoint")
 
-    def _failed(self, tracked: Tracked, code: int) -> None:
+    def _failed(self, tracked: TrackedRun, code: int) -> None:
         tracked.failures += 1
         unseen = "it ended well but left nothing here: do all machines share this path?"
         reason = last_line(tracked.plan.job.log) if code else unseen
@@ -171,7 +171,7 @@ class Conductor:
             tracked.state = State.WAITING
             self._tell(tracked, f"failed and will be tried once more: {reason}")
 
-    def _give_up(self, tracked: Tracked, reason: str) -> None:
+    def _give_up(self, tracked: TrackedRun, reason: str) -> None:
         tracked.state, tracked.reason = State.FAILED, reason
         self._tell(tracked, f"failed: {reason}")
 
