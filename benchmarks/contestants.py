@@ -131,7 +131,11 @@ class Theirs:
         shared = ("learning_rate", "batch_size", "gamma", *(() if contest.images else ("tau",)))
         fields: dict[str, Any] = {name: getattr(ours, name) for name in shared}
         fields |= {"train_freq": 1, "gradient_steps": 1, "learning_starts": 0, "buffer_size": contest.buffer}
-        fields |= {"seed": 0, "device": "cpu", "policy_kwargs": {} if contest.images else {"net_arch": list(ours.net_arch)}}
+        fields |= {
+            "seed": 0,
+            "device": "cpu",
+            "policy_kwargs": {} if contest.images else {"net_arch": list(ours.settable()["net_arch"])},
+        }
         if algo == "td3":
             fields |= {"action_noise": NormalActionNoise(np.zeros(ACTION), 0.1 * np.ones(ACTION)), "policy_delay": 2}
         kind = getattr(importlib.import_module(library), algo.upper())

@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
-from gemrl.algorithms.registry import GROUPS
+from gemrl.algorithms.registry import groups
 from gemrl.experiments.run_logs import read_evaluations
 
 ENV, STEPS = "HalfCheetah-v5", 30_000
-NAMES = ["td3", *GROUPS["ladder"]]
+NAMES = ["td3", *groups()["ladder"]]
 
 
 def folder(name: str, seed: int) -> Path:
@@ -44,7 +44,7 @@ def draw(target: Path, seeds: int) -> None:
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 4.4), layout="constrained", dpi=130)
-    labels = {"td3": "td3", **{name: f"{name}: {summary}" for name, (summary, _) in GROUPS["ladder"].items()}}
+    labels = {"td3": "td3", **{name: f"{name}: {one.summary}" for name, one in groups()["ladder"].items()}}
     labels = {name: textwrap.fill(label, 40) for name, label in labels.items()}
     for row, name in enumerate(NAMES):
         returns = finals(name, seeds, "return_mean")

@@ -17,10 +17,10 @@ import numpy as np
 
 from benchmarks import dense
 from benchmarks.timing import Samples, alternate, medians, processors, seconds
-from gemrl.agents.continuous import gradient_steps, init_learner, refresh, train_round
+from gemrl.agents.continuous import gradient_steps, refresh, train_round
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.memory.refresh import plan
-from gemrl.agents.memory.ring import Memory, Rows, empty_rows
+from gemrl.agents.learner import init_learner
+from gemrl.agents.memory.ring import Memory, Rows, empty_rows, plan
 from gemrl.algorithms.planning import Twin
 from gemrl.algorithms.registry import GEM as GEM_RECIPE
 from gemrl.algorithms.registry import Recipe
@@ -42,7 +42,7 @@ class Case:
     rows: int = 100_000
     depth: int = 1000
     batch: int = GEM_RECIPE.batch_size
-    width: tuple[int, ...] = GEM_RECIPE.net_arch
+    width: tuple[int, ...] = GEM_RECIPE.settable()["net_arch"]
     gradient_steps: int = GEM_RECIPE.gradient_steps
 
     @property
@@ -111,7 +111,7 @@ _finish: Callable[[Any], Any] = jax.block_until_ready
 def flops(case: Case) -> dict[str, float]:
     """Multiply-adds of the parts that multiply matrices, times two."""
     recipe = case.recipe
-    first, second = recipe.net_arch
+    first, second = recipe.settable()["net_arch"]
     critic = 2 * ((OBSERVATION + ACTION) * first + first * second + second)
     actor = 2 * (OBSERVATION * first + first * second + second * ACTION)
     # Backward costs twice the forward pass, or once where only the gradient of the input is needed.
@@ -175,7 +175,7 @@ def main() -> None:
     recipe, work, times = case.recipe, flops(case), medians(measure(case, 5))
     peak = work["multiply"] / times.pop("multiply")
     print(f"{case.rows:,} rows, {OBSERVATION} observations, {ACTION} actions, depth {case.depth}")
-    print(f"networks {recipe.net_arch}, batch {recipe.batch_size}, {recipe.gradient_steps} gradient steps a round")
+    print(f"networks {recipe.settable()['net_arch']}, batch {recipe.batch_size}, {recipe.gradient_steps} gradient steps a round")
     print(f"{found['platform']}, {len(processors())} thread(s), JAX {found['jax']}")
     print(f"large matrix multiply: {peak / 1e9:.0f} GFLOP/s")
     print(f"{'part':24}{'ms':>10}{'of the round':>14}{'of matrix-multiply speed':>26}")

@@ -2,21 +2,37 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
 import jax
 
-from gemrl.agents import continuous, discrete, values
-from gemrl.agents.memory import refresh as refreshing
-from gemrl.agents.memory import ring, sampling
+from gemrl.agents import baseline_targets, continuous, discrete
+from gemrl.agents.learner import Learner
+from gemrl.agents.memory import ring
+from gemrl.algorithms.recipes.continuous import Recipe
 
 insert = jax.jit(ring.insert)
 cut = jax.jit(ring.cut)
-plan = jax.jit(refreshing.plan, static_argnums=1)
-draw = jax.jit(sampling.draw, static_argnums=2, static_argnames="planned")
+plan = jax.jit(ring.plan, static_argnums=1)
+draw = jax.jit(ring.draw, static_argnums=2, static_argnames="planned")
 
-chance = jax.jit(values.chance, static_argnums=0)
-bounds = jax.jit(values.bounds, static_argnums=0)
-fresh_returns = jax.jit(values.fresh_returns, static_argnums=0)
-group_values = jax.jit(values.group_values, static_argnums=0)
+draw_randomness = jax.jit(continuous.draw_randomness, static_argnums=0)
+
+
+@partial(jax.jit, static_argnums=0)
+def bounds(recipe: Recipe, learner: Learner, memory: ring.Memory, drawn: continuous.Randomness) -> Any:
+    """What a critic's values of drawn rows should lie between."""
+    return baseline_targets.bounds(recipe, learner, memory, drawn, partial(continuous.state_values, recipe, learner))
+
+
+@partial(jax.jit, static_argnums=0)
+def fresh_returns(recipe: Recipe, learner: Learner, memory: ring.Memory, drawn: continuous.Randomness) -> Any:
+    """n-step returns of drawn rows."""
+    return baseline_targets.fresh_returns(recipe, memory, drawn, partial(continuous.state_values, recipe, learner))
+
+
+state_values = jax.jit(continuous.state_values, static_argnums=0)
 refresh = jax.jit(continuous.refresh, static_argnums=0)
 
 discrete_refresh = jax.jit(discrete.refresh, static_argnums=0)

@@ -63,7 +63,11 @@ def test_a_run_leaves_its_files(run: Path) -> None:
     assert (description["algo"], description["env"], description["seed"], description["steps"]) == ("gem", "Pendulum-v1", 0, 250)
     assert {"gemrl", "jax", "gymnasium", "mujoco", "python", "platform"} <= description["versions"].keys()
     recipe = Recipe.from_dict(description["recipe"])
-    assert (recipe.net_arch, recipe.gradient_steps, recipe.exploration_noise) == ((16,), 6, 0.2)  # both --set are kept
+    assert (recipe.settable()["net_arch"], recipe.gradient_steps, recipe.exploration_noise) == (
+        (16,),
+        6,
+        0.2,
+    )  # both --set are kept
     assert (run / "evaluations.csv").read_text().startswith("step,return_mean,return_std,length_mean,estimation_error\n100,")
     assert read_evaluations(run)["step"].tolist() == [100, 200, 250]
     with (run / "progress.csv").open() as file:

@@ -14,28 +14,27 @@ import pytest
 import scipy.stats
 
 from gemrl.agents.continuous import (
-    Learner,
-    batch_of,
+    FAMILY,
     explore,
     gradient_step,
-    init_learner,
     move_targets,
-    policy_of,
+    smoothing_noise,
     train_round,
     update_memory,
 )
-from gemrl.agents.memory.ring import Memory, Rows, empty_rows
-from gemrl.agents.memory.sampling import Place
+from gemrl.agents.learner import Learner, init_learner
+from gemrl.agents.memory.ring import Memory, RowIndex, Rows, empty_rows
 from gemrl.agents.networks.actor_critic import Critics
-from gemrl.agents.networks.mlp import MLP, Layer, layer_norm
-from gemrl.agents.values import smoothing_noise
+from gemrl.agents.networks.bodies import build
+from gemrl.agents.networks.perceptron import MLP, Layer, layer_norm
+from gemrl.algorithms.bodies import Perceptron
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import NStep, Planner, Single
 from gemrl.algorithms.registry import RECIPES, Recipe
 from gemrl.algorithms.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
 from gemrl.core.layout import Layout
 from gemrl.training.models import MODELS
-from tests.compiled import bounds, chance, draw, fresh_returns, group_values, insert, plan, refresh
+from tests.compiled import bounds, draw, draw_randomness, fresh_returns, insert, plan, refresh, state_values
 from tests.conftest import SMALL
 from tests.test_planning import brute
 
@@ -45,7 +44,6 @@ D, A = 3, 2
 LAYOUT = Layout((D,), A)
 
 step_once = jax.jit(gradient_step, static_argnums=0)
-batch_once = jax.jit(batch_of, static_argnums=0)
 
 
 def small(name: str = "gem", **fields: Any) -> Recipe:
@@ -107,6 +105,9 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
     """
     recipe = small(name)
     recipe = recipe.but(tau=0.5) if isinstance(recipe.targets, Fresh) else recipe
+    body, alpha = recipe.body, recipe.settable()["alpha"]
+    assert isinstance(body, Perceptron)
+    twice, norm_first = body.action_twice, body.norm_first
     memory = random_memory(pairs=recipe.n_pairs)
     learner = init_learner(recipe, LAYOUT, seed=3)
     actor, critics = torch_arrays(learner.actor, "actor"), torch_arrays(learner.critics, "critics")
@@ -117,29 +118,33 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
     }
 
     def q(number: int, state: Any, action: Any) -> Any:
-        again = action if recipe.action_twice else None
-        return forward(critics, f"critics.{number}", torch.cat([state, action], -1), again, norm_first=recipe.norm_first)[:, 0]
+        again = action if twice else None
+        return forward(critics, f"critics.{number}", torch.cat([state, action], -1), again, norm_first=norm_first)[:, 0]
 
     for step in (1, 2):
-        happens = chance(recipe, memory, jax.random.key(step))
-        batch = jax.tree.map(lambda x: torch.tensor(np.array(x)), batch_once(recipe, learner, memory, happens))
+        happens = draw_randomness(recipe, memory, jax.random.key(step))
+        lane, position, _ = happens.rows
+        drawn = memory.rows.observation[lane, position], memory.rows.action[lane, position]
+        returns = memory.planned[:, lane, position] if recipe.targets.stored else fresh_returns(recipe, learner, memory, happens)
+        limits = bounds(recipe, learner, memory, happens)
+        states, actions, returns, lower, upper = (torch.tensor(np.array(x)) for x in (*drawn, returns, *limits))
         loss = torch.zeros(())
         for number in range(recipe.n_pairs * recipe.n_critics):
             pair = number // recipe.n_critics
             group = pair if recipe.separate_batches else 0
-            value = q(number, batch.observation[group], batch.action[group])
+            value = q(number, states[group], actions[group])
             for regressed in range(recipe.n_pairs) if recipe.regress_on_both else (pair,):
-                delta = value - batch.returns[regressed, group]
-                loss = loss + (delta.clamp(min=0) ** 2 + recipe.loss.alpha * (-delta).clamp(min=0) ** 2).mean()
+                delta = value - returns[regressed, group]
+                loss = loss + (delta.clamp(min=0) ** 2 + alpha * (-delta).clamp(min=0) ** 2).mean()
             if not isinstance(recipe.bound, NoBound):
-                low, high = batch.lower[pair, group] - value, value - batch.upper[pair, group]
+                low, high = lower[pair, group] - value, value - upper[pair, group]
                 loss = loss + recipe.bound.weight * (low.clamp(min=0) ** 2 + high.clamp(min=0) ** 2).mean()
         optimizers["critics"].zero_grad()
         loss.backward()
         optimizers["critics"].step()
         if step % recipe.policy_delay == 0:
-            state = batch.observation[0]
-            action = torch.tanh(forward(actor, "actor", state, norm_first=recipe.norm_first))
+            state = states[0]
+            action = torch.tanh(forward(actor, "actor", state, norm_first=norm_first))
             climbed = (0,) if recipe.actor_objective == FirstCritic() else range(recipe.n_pairs * recipe.n_critics)
             objective = -torch.stack([q(number, state, action) for number in climbed]).mean()
             optimizers["actor"].zero_grad()
@@ -158,9 +163,9 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         np.testing.assert_allclose(moved.detach(), targets[array_name], rtol=1e-3, atol=1e-5, err_msg=array_name)
 
 
-def walked(memory: Memory, place: Place, index: int, steps: int) -> list[int]:
+def walked(memory: Memory, rows_drawn: RowIndex, index: int, steps: int) -> list[int]:
     """Positions of the rows from a drawn one on, up to the end of its trajectory or `steps` rows."""
-    position, left = int(place.position[index]), int(memory.size[0]) - int(place.offset[index])
+    position, left = int(rows_drawn.position[index]), int(memory.size[0]) - int(rows_drawn.offset[index])
     rows = []
     for ahead in range(min(steps, left)):
         rows.append((position + ahead) % memory.capacity)
@@ -182,14 +187,14 @@ def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
     recipe = small("td3", targets=Fresh(n))
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))  # the ring's head stands in the middle
-    place = draw(memory, jax.random.key(3), (50,), planned=False)
-    happens = chance(recipe, memory, jax.random.key(0), place)
+    rows_drawn = draw(memory, jax.random.key(3), (50,), planned=False)
+    happens = draw_randomness(recipe, memory, jax.random.key(0), rows_drawn)
     ours = np.asarray(fresh_returns(recipe, learner, memory, happens))
     reward, discount, following = (
         np.asarray(column[0]) for column in (memory.rows.reward, memory.rows.discount, memory.rows.next_observation)
     )
     for index in range(50):
-        rows = walked(memory, place, index, n)
+        rows = walked(memory, rows_drawn, index, n)
         states = following[rows[-1:]]
         action = np.clip(host(learner.target_actor)(states) + np.asarray(happens.noise)[index], -1, 1)
         expected = values_of(learner, recipe, states, action)[0, 0]
@@ -218,8 +223,8 @@ def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:
     possible = [np.minimum(q[i], q[j]) for i in range(4) for j in range(i)]  # some are equal, where one critic is smallest
     seen, memory = set(), random_memory(pairs=1)
     for seed in range(60):
-        subset = chance(recipe, memory, jax.random.key(seed)).subset
-        values = group_values(recipe, learner, jnp.array(states), jnp.zeros((30, A)), subset)
+        subset = draw_randomness(recipe, memory, jax.random.key(seed)).subset
+        values = state_values(recipe, learner, jnp.array(states), jnp.zeros((30, A)), subset)
         matches = tuple(n for n, expected in enumerate(possible) if np.allclose(values[0], expected, rtol=1e-4, atol=1e-6))
         assert matches
         seen.add(matches)
@@ -231,19 +236,21 @@ def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:
 def test_self_imitation_is_bounded_below_by_stored_returns() -> None:
     recipe, memory = small("td3-sil"), random_memory(pairs=1)
     memory = insert(memory, random_rows(5, seed=6), jnp.array([5]))
-    place = draw(memory, jax.random.key(3), (80,), planned=False)
-    lower, upper = bounds(recipe, init_learner(recipe, LAYOUT, seed=2), memory, chance(recipe, memory, jax.random.key(0), place))
-    new = np.asarray(place.offset) >= 40
+    rows_drawn = draw(memory, jax.random.key(3), (80,), planned=False)
+    lower, upper = bounds(
+        recipe, init_learner(recipe, LAYOUT, seed=2), memory, draw_randomness(recipe, memory, jax.random.key(0), rows_drawn)
+    )
+    new = np.asarray(rows_drawn.offset) >= 40
     assert 0 < new.sum() < 80
     assert (lower[0][new] == -np.inf).all()
-    np.testing.assert_array_equal(lower[0][~new], memory.planned[0, 0, place.position[~new]])
+    np.testing.assert_array_equal(lower[0][~new], memory.planned[0, 0, rows_drawn.position[~new]])
     assert (upper == np.inf).all()
 
 
 def test_without_a_future_the_past_bounds_nothing() -> None:
     recipe = small("optimality-tightening", gamma=0.0)
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
-    _, upper = bounds(recipe, learner, memory, chance(recipe, memory, jax.random.key(0)))
+    _, upper = bounds(recipe, learner, memory, draw_randomness(recipe, memory, jax.random.key(0)))
     assert np.isposinf(upper).all()
 
 
@@ -251,13 +258,13 @@ def test_optimality_tightening_bounds_from_both_sides() -> None:
     recipe = small("optimality-tightening", target_policy_noise=0.0, gamma=0.9)
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))
-    place = draw(memory, jax.random.key(3), (60,), planned=False)
-    lower, upper = bounds(recipe, learner, memory, chance(recipe, memory, jax.random.key(0), place))
+    rows_drawn = draw(memory, jax.random.key(3), (60,), planned=False)
+    lower, upper = bounds(recipe, learner, memory, draw_randomness(recipe, memory, jax.random.key(0), rows_drawn))
     rows = [np.asarray(column[0]) for column in memory.rows.columns().values()]
     observation, action, reward, discount, last, following = rows
     assert isinstance(recipe.bound, Tightening)
     for index in range(60):
-        ahead = walked(memory, place, index, recipe.bound.reach)
+        ahead = walked(memory, rows_drawn, index, recipe.bound.reach)
         candidates = []
         for length in range(1, len(ahead) + 1):
             value = values_of(learner, recipe, following[ahead[length - 1 : length]])[0, 0]
@@ -267,8 +274,8 @@ def test_optimality_tightening_bounds_from_both_sides() -> None:
         np.testing.assert_allclose(lower[0, index], max(candidates), rtol=1e-4, atol=1e-5)
         tightest, total = np.inf, 0.0
         for k in range(1, recipe.bound.reach + 1):
-            before = (int(place.position[index]) - k) % memory.capacity
-            if int(place.offset[index]) < k or last[before]:
+            before = (int(rows_drawn.position[index]) - k) % memory.capacity
+            if int(rows_drawn.offset[index]) < k or last[before]:
                 break
             total = reward[before] + 0.9 * total
             value = values_of(learner, recipe, observation[[before]], action[[before]])[0, 0]
@@ -280,9 +287,8 @@ def test_all_critics_start_apart() -> None:
     critics = init_learner(small(), LAYOUT, seed=0).critics
     for first in range(4):
         for second in range(first):
-            for one, other in zip(critics.members[first].layers, critics.members[second].layers, strict=True):
-                assert np.abs(one.weight - other.weight).mean() > 0.01
-                assert np.abs(one.bias - other.bias).mean() > 0.01
+            for one, other in zip(*map(jax.tree.leaves, (critics.members[first], critics.members[second])), strict=True):
+                assert np.ptp(one) == 0 or np.abs(one - other).mean() > 0.01  # LayerNorm begins the same everywhere
 
 
 def test_targets_start_equal_and_move_by_tau() -> None:
@@ -321,10 +327,12 @@ def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -
     recipe = small(target_policy_noise=0.4, target_noise_clip=0.5, net_arch=(8,), layer_norm=False)
     learner = init_learner(recipe, Layout((1,)), seed=0)
     quiet = jax.tree.map(jnp.zeros_like, learner.target_actor)  # pi' = 0
-    one, two = learner.target_critics.members[0].layers
+    critic = learner.target_critics.members[0]
+    assert isinstance(critic, MLP)
+    one, two = critic.layers
     first = Layer(jnp.zeros_like(one.weight).at[1, 0].set(1.0), jnp.zeros_like(one.bias).at[0].set(1.0), None, None)
     second = Layer(jnp.zeros_like(two.weight).at[0, 0].set(1.0), -jnp.ones_like(two.bias), None, None)
-    identity = Critics((MLP((first, second)),) * 4, action_twice=False)  # relu(action + 1) - 1 = action
+    identity = Critics((MLP((first, second)),) * 4)  # relu(action + 1) - 1 = action
     learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (quiet, identity))
     memory = insert(Memory.empty(1, 4000, Layout((1,)), 2), empty_rows(1, 4000, Layout((1,))), jnp.array([4000]))
     noise = np.asarray(refresh(recipe, learner, memory, memory.size, jax.random.key(0)).q_next[:, 0])
@@ -344,9 +352,9 @@ def test_folded_networks_compute_the_same(name: str) -> None:
         networks = (learner.actor, learner.critics)
         actor, critics = jax.tree.map(lambda x, s=size: x + s * rng.normal(size=x.shape).astype(np.float32), networks)
         states, actions = (jnp.array(rng.normal(size=(50, n)).astype(np.float32)) for n in (D, A))
-        np.testing.assert_allclose(actor.folded()(states), actor(states), rtol=1e-4, atol=1e-4)
+        np.testing.assert_allclose(actor.fast()(states), actor(states), rtol=1e-4, atol=1e-4)
         q = critics(states, actions)
-        np.testing.assert_allclose(critics.folded()(states, actions), q, rtol=1e-4, atol=1e-5 * float(abs(q).max()))
+        np.testing.assert_allclose(critics.fast()(states, actions), q, rtol=1e-4, atol=1e-5 * float(abs(q).max()))
 
 
 def test_layer_norm_has_the_gradient_of_its_definition() -> None:
@@ -369,7 +377,7 @@ def test_a_pair_is_worth_its_minimum() -> None:
     states = np.random.default_rng(0).normal(size=(50, D)).astype(np.float32)
     noise = np.full((50, A), 5.0, np.float32)  # clipped to the corner of the action box
     q = np.asarray(learner.target_critics(jnp.array(states), jnp.ones((50, A))))
-    values = group_values(small(), learner, jnp.array(states), jnp.array(noise))
+    values = state_values(small(), learner, jnp.array(states), jnp.array(noise))
     np.testing.assert_allclose(values, [q[:2].min(axis=0), q[2:].min(axis=0)], rtol=1e-5, atol=1e-6)
 
 
@@ -390,7 +398,7 @@ def test_self_imitation_stores_the_returns_of_its_horizon() -> None:
 
 def test_exploring_adds_noise_of_its_size_within_the_box() -> None:
     recipe = small(exploration_noise=0.2)
-    policy = policy_of(init_learner(recipe, LAYOUT, seed=2))
+    policy = FAMILY.policy_of(init_learner(recipe, LAYOUT, seed=2))
     states = np.random.default_rng(0).normal(size=(20_000, D)).astype(np.float32)
     best, tried = policy.actor(states), explore(recipe, policy, states, 0, np.random.default_rng(1))
     inside = np.abs(best) < 0.2  # where five deviations fit into the box
@@ -425,7 +433,8 @@ def test_the_policy_runs_on_numpy_as_on_jax() -> None:
 
 
 def test_critics_take_a_common_batch_or_one_each() -> None:
-    critics = Critics.init(np.random.default_rng(0), 4, D, A, (8, 8), layer_norm=True, action_twice=True)
+    rng, body = np.random.default_rng(0), Perceptron((8, 8), action_twice=True)
+    critics = Critics(tuple(build(body, rng, D + A, 1, again=A) for _ in range(4)))
     rng = np.random.default_rng(0)
     states, actions = rng.normal(size=(4, 5, D)).astype(np.float32), rng.normal(size=(4, 5, A)).astype(np.float32)
     own = critics(jnp.array(states), jnp.array(actions))

@@ -12,10 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.discrete import Policy, act, acting_values, explore, gradient_step, group_values, init_learner, train_round
-from gemrl.agents.memory.refresh import plan_newest
-from gemrl.agents.memory.ring import Memory, Rows, empty_rows
-from gemrl.agents.memory.sampling import Place
+from gemrl.agents.discrete import Policy, act, acting_values, explore, gradient_step, init_learner, state_values, train_round
+from gemrl.agents.memory.ring import Memory, RowIndex, Rows, empty_rows, plan_newest
 from gemrl.algorithms.bootstraps import FirstChoice, FirstNetwork, Greatest, MeanOfMinima, OnlineChoice
 from gemrl.algorithms.losses import Huber
 from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
@@ -110,7 +108,8 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
             if name == "gem-discrete-released" and number >= 4:
                 regressed = planned[number - 4]
             error = torch.nn.functional.huber_loss(value, regressed, reduction="none")
-            loss = loss + torch.where(value >= regressed, error, recipe.loss.alpha * error).mean()
+            alpha = recipe.settable()["alpha"]
+            loss = loss + torch.where(value >= regressed, error, alpha * error).mean()
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -188,14 +187,14 @@ def test_between_copies_only_new_rows_are_valued() -> None:
     assert_planned_by_definition(memory, recipe.planner)
     changed = (np.array(memory.q_next) != before).any(axis=(0, 1))
     np.testing.assert_array_equal(np.flatnonzero(changed), np.arange(40, 45))
-    expected = group_values(recipe, learner, memory.rows.next_observation[0, 40:45])
+    expected = state_values(recipe, learner, memory.rows.next_observation[0, 40:45])
     np.testing.assert_allclose(memory.q_next[:, 0, 40:45], expected, rtol=1e-5)
     moved = eqx.tree_at(lambda x: x.networks, learner, init_learner(recipe, LAYOUT, seed=5).networks)
     moved, memory = discrete_update(recipe, moved, memory, True)
     assert_planned_by_definition(memory, recipe.planner)
     for ours, theirs in zip(jax.tree.leaves(moved.targets), jax.tree.leaves(moved.networks), strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    expected = group_values(recipe, moved, memory.rows.next_observation[0, :45])
+    expected = state_values(recipe, moved, memory.rows.next_observation[0, :45])
     np.testing.assert_allclose(memory.q_next[:, 0, :45], expected, rtol=1e-4, atol=1e-5)
 
 
@@ -319,8 +318,8 @@ def test_rewards_are_clipped_for_learning_alone() -> None:
     assert 130 < sum(one > 0 for one in returns) < 270
 
 
-def test_places_drawn_are_of_planned_rows() -> None:
+def test_only_planned_rows_are_drawn() -> None:
     recipe = small("gem-discrete")
     memory = insert(random_memory(), random_rows(4, seed=2), jnp.array([4]))
-    place: Place = draw(memory, jax.random.key(0), (recipe.batch_size, 50), planned=True)
-    assert int(place.position.max()) < 40
+    index: RowIndex = draw(memory, jax.random.key(0), (recipe.batch_size, 50), planned=True)
+    assert int(index.position.max()) < 40

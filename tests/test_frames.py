@@ -14,10 +14,11 @@ import pytest
 from gymnasium.wrappers import FrameStackObservation
 
 from gemrl import DQN
-from gemrl.agents.discrete import group_values, init_learner
+from gemrl.agents.discrete import init_learner, state_values
 from gemrl.agents.memory.frames import Frames
 from gemrl.agents.memory.ring import Memory, row_bytes
-from gemrl.agents.memory.staging import Staging
+from gemrl.agents.memory.storage import restored, snapshot_of
+from gemrl.agents.off_policy import Staging
 from gemrl.algorithms.planning import Twin
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.core.exceptions import BadValue, ModelFileError
@@ -108,7 +109,7 @@ def compare_with_whole_stacks(layout: Layout, transitions: list[Any], capacity: 
         for memory in (kept, plain)
     ]
     np.testing.assert_array_equal(*following)
-    np.testing.assert_array_equal(*(group_values(RECIPE, learner, states) for states in following))
+    np.testing.assert_array_equal(*(state_values(RECIPE, learner, states) for states in following))
 
 
 def test_the_cap_on_frames_is_a_time_limit() -> None:
@@ -154,7 +155,7 @@ def test_rows_are_forgotten_with_their_images(monkeypatch: pytest.MonkeyPatch) -
         np.testing.assert_array_equal(stacks, theirs[name][-size:])
     planned = plan(kept, Twin(5))
     assert np.isfinite(planned.planned_returns()).all()
-    again = Memory.restored(kept.snapshot(), 1, 100, LAYOUT, 2)
+    again = restored(snapshot_of(kept), 1, 100, LAYOUT, 2)
     for name, column in again.lane().items():
         np.testing.assert_array_equal(column, ours[name])
 
@@ -176,13 +177,13 @@ def test_a_row_of_atari_takes_seven_kilobytes() -> None:
 def test_images_that_were_never_written_are_not_saved() -> None:
     kept = remembered(LAYOUT, played(40), 300)
     assert kept.frames is not None
-    saved, written = kept.snapshot(), int(kept.frames.written[0])
+    saved, written = snapshot_of(kept), int(kept.frames.written[0])
     assert saved.arrays["frames"].shape[1] == saved.facts["images"] == written < kept.frames.pixels.shape[1] / 4
-    again = Memory.restored(saved, 1, 300, LAYOUT, 2)
+    again = restored(saved, 1, 300, LAYOUT, 2)
     for ours, theirs in zip(jax.tree.leaves(kept), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(ModelFileError, match="cannot hold 9999"):
-        Memory.restored(Snapshot(saved.facts | {"images": 9999}, saved.arrays), 1, 300, LAYOUT, 2)
+        restored(Snapshot(saved.facts | {"images": 9999}, saved.arrays), 1, 300, LAYOUT, 2)
 
 
 def test_staging_of_images_goes_on_from_a_snapshot() -> None:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from gemrl.agents.memory.refresh import plan
-from gemrl.agents.memory.ring import Memory, empty_rows, insert
+from gemrl.agents.memory.ring import Memory, empty_rows, insert, plan
 from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 
 from gemrl.algorithms import tabular
+from gemrl.algorithms.bodies import Perceptron
 from gemrl.algorithms.losses import Asymmetric, FirstCritic
 from gemrl.algorithms.planning import LambdaReturn, NStep, Single, Twin, TwinReleased
 from gemrl.algorithms.recipes.continuous import preset_depth
 from gemrl.algorithms.recipes.discrete import IMAGES, DiscreteRecipe
 from gemrl.algorithms.registry import (
     GEM,
-    GROUPS,
     LADDER,
     RECIPES,
     TD3,
@@ -25,6 +25,7 @@ from gemrl.algorithms.registry import (
     TabularRecipe,
     algorithm_for,
     difference,
+    groups,
     recipe,
     recipe_for,
 )
@@ -40,7 +41,7 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
     """Table 2 of the appendix, and paper-and-released-code where the paper is silent."""
     assert (GEM.tau, GEM.train_freq, GEM.target_update_interval, GEM.gradient_steps) == (0.6, 100, 100, 200)
     assert (GEM.buffer_size, GEM.policy_delay, GEM.batch_size, GEM.gamma) == (100_000, 2, 100, 0.99)
-    assert (GEM.exploration_noise, GEM.learning_starts, GEM.net_arch) == (0.1, 10_000, (400, 300))
+    assert (GEM.exploration_noise, GEM.learning_starts, GEM.settable()["net_arch"]) == (0.1, 10_000, (400, 300))
     assert difference(GEM, RECIPES["gem-paper"]).keys() == {
         "learning_rate",
         "layer_norm",
@@ -60,8 +61,8 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
 
 
 def test_every_ablation_is_one_field_away_from_gem() -> None:
-    for name, (_, ablation) in GROUPS["ablations"].items():
-        assert len(difference(GEM, ablation)) == 1, name
+    for name, ablation in groups()["ablations"].items():
+        assert len(difference(GEM, ablation.recipe)) == 1, name
 
 
 def test_the_tabular_recipes_learn_by_the_rules_that_the_theory_checks() -> None:
@@ -69,7 +70,7 @@ def test_the_tabular_recipes_learn_by_the_rules_that_the_theory_checks() -> None
         chosen = RECIPES[name].settable()
         assert (chosen["planner"], chosen["tables"], chosen["bootstrap"]) == (rule.planner, rule.tables, rule.bootstrap)
     gem = RECIPES["gem-tabular"]
-    apart = {name: set(difference(gem, chosen)) for name, (_, chosen) in GROUPS["tabular"].items() if name != "gem-tabular"}
+    apart = {name: set(difference(gem, one.recipe)) for name, one in groups()["tabular"].items() if name != "gem-tabular"}
     assert apart == {
         "gem-tabular-no-tbp": {"planner"},
         "q-learning": {"planner", "tables"},
@@ -83,13 +84,13 @@ def test_every_rung_is_one_field_away_from_the_one_below() -> None:
     for below, above in pairwise(LADDER):
         assert len(difference(below, above)) == 1
     assert LADDER[-1] == GEM
-    assert [*difference(LADDER[0], GEM)] == ["gradient_steps", "layer_norm", "n_pairs", "targets", "loss"]
+    assert [*difference(LADDER[0], GEM)] == ["gradient_steps", "layer_norm", "n_pairs", "planner", "alpha"]
 
 
 def test_the_baselines_are_as_published() -> None:
     """paper-and-released-code, section "Continuous baselines and ablations"."""
     assert (TD3.learning_rate, TD3.batch_size, TD3.tau, TD3.policy_delay, TD3.buffer_size) == (1e-3, 100, 0.005, 2, 1_000_000)
-    assert (TD3.train_freq, TD3.gradient_steps, TD3.net_arch, TD3.layer_norm) == (1, 1, (400, 300), False)
+    assert (TD3.train_freq, TD3.gradient_steps, TD3.body) == (1, 1, Perceptron((400, 300), layer_norm=False))
     assert (TD3.target_policy_noise, TD3.target_noise_clip, TD3.exploration_noise) == (0.2, 0.5, 0.1)
     assert difference(TD3, RECIPES["ddpg"]).keys() == {
         "n_critics",
@@ -99,10 +100,10 @@ def test_the_baselines_are_as_published() -> None:
     }
     assert difference(TD3, RECIPES["td3-sil"]).keys() == {"bound"}
     assert difference(TD3, RECIPES["optimality-tightening"]).keys() == {"bound"}
-    assert difference(TD3, RECIPES["td3-nstep"]).keys() == {"targets"}
+    assert difference(TD3, RECIPES["td3-nstep"]).keys() == {"n"}
     redq = RECIPES["redq"]
     assert isinstance(redq, Recipe)
-    assert (redq.net_arch, redq.layer_norm, redq.train_freq, redq.gradient_steps) == ((400, 300), True, 100, 200)
+    assert (redq.body, redq.train_freq, redq.gradient_steps) == (Perceptron((400, 300)), 100, 200)
     assert (redq.n_pairs * redq.n_critics, redq.targets, redq.tau) == (4, Fresh(subset=2), 0.005)
 
 
@@ -225,7 +226,7 @@ def test_json_evaluates_nothing() -> None:
 
 def test_recipes_are_values() -> None:
     assert hash(GEM) == hash(Recipe())
-    assert Recipe(net_arch=[400, 300]) == GEM  # type: ignore[arg-type]
+    assert Recipe().but(net_arch=[400, 300]) == GEM
     with pytest.raises(dataclasses.FrozenInstanceError):
         GEM.gamma = 0.5  # type: ignore[misc]
 

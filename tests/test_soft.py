@@ -10,8 +10,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.networks.mlp import MLP
+from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.soft import GaussianActor, draw_soft_randomness, gradient_step, init_learner
+from gemrl.algorithms.bodies import Perceptron
 from gemrl.algorithms.registry import SoftRecipe
 from gemrl.training.models import SAC
 from tests import probes
@@ -20,7 +21,7 @@ from tests.test_continuous import LAYOUT, A, forward, random_memory, torch_array
 
 torch = pytest.importorskip("torch")
 
-RECIPE = SoftRecipe(net_arch=(16, 16), batch_size=32, tau=0.5)
+RECIPE = SoftRecipe(batch_size=32, tau=0.5).but(net_arch=(16, 16))
 step_once = jax.jit(gradient_step, static_argnums=0)
 
 
@@ -47,8 +48,8 @@ def test_gradient_steps_equal_pytorch() -> None:
 
     for step in range(3):
         happens = draw_soft_randomness(RECIPE, memory, jax.random.key(step))
-        place = happens.place
-        rows = [torch.tensor(np.array(column[place.lane, place.position])) for column in memory.rows.columns().values()]
+        index = happens.rows
+        rows = [torch.tensor(np.array(column[index.lane, index.position])) for column in memory.rows.columns().values()]
         state, taken, reward, discount, _, following = rows
         noise, next_noise = (torch.tensor(np.array(x)) for x in happens[1:])
         temperature = log_temperature.detach().exp()
@@ -83,7 +84,7 @@ def test_gradient_steps_equal_pytorch() -> None:
 
 
 def test_the_density_keeps_its_digits_where_tanh_is_flat() -> None:
-    body = MLP.init(np.random.default_rng(0), 1, (4,), 2, layer_norm=False)
+    body = MLP.init(np.random.default_rng(0), Perceptron((4,), layer_norm=False), 1, 2)
     actor = GaussianActor(jax.tree.map(jnp.zeros_like, body))  # a standard normal
     action, density = actor.draw_with_density(jnp.zeros((1, 1)), jnp.full((1, 1), 9.0))
     # log N(9; 0, 1) - log(1 - tanh(9)^2), the latter being log 4 - 18 to all digits here

@@ -7,12 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
-import jax
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from gemrl.agents.off_policy import OffPolicyAgent, remember
+from gemrl.agents.off_policy import OffPolicyAgent, remembered
 from gemrl.core.exceptions import BadValue, EnvironmentFault
 from gemrl.training.models import GEM, MODELS
 from gemrl.training.pytrees import named_arrays
@@ -155,7 +154,7 @@ def test_cadences_count_single_steps(algo: str, n_envs: int, monkeypatch: pytest
     fields |= {"train_freq": 20, "target_update_interval": period} if period else {}
     model = MODELS[algo]("CartPole-v1" if algo == "dqn" else "Pendulum-v1", n_envs=n_envs, seed=0, **fields)
     assert isinstance(model.agent, OffPolicyAgent)
-    moves, family, entered = [], model.agent._family, jax.jit(remember, donate_argnums=(0, 1))
+    moves, family, entered = [], model.agent._family, remembered
 
     def counted(_: Any, learner: Any, memory: Any, rows: Any, count: Any, due: bool) -> tuple[Any, Any, dict[str, Any]]:
         moves.append(due)

@@ -1,9 +1,13 @@
-"""GEM and its relatives with a deterministic policy (Algorithms 1 and 2): one compiled round of training."""
+"""GEM and its relatives with a deterministic policy: Algorithms 1 and 2 of the paper as one compiled round of training.
+
+Read it from top to bottom: a round (Algorithm 1), the update of the memory (Algorithm 2), the gradient steps with their losses,
+the values of states that both rest on, and how it acts.
+"""
 
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -11,59 +15,45 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from gemrl.agents.baseline_targets import bounds, fresh_returns
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.memory.refresh import plan, plan_newest, refreshed
-from gemrl.agents.memory.ring import Memory, Rows
-from gemrl.agents.networks.actor_critic import Actor, Critics
-from gemrl.agents.normalization import Normalizer, normalized
-from gemrl.agents.off_policy import Family, mean_value, on_host, remember
-from gemrl.agents.optimizers import adam, adam_start, descend
-from gemrl.agents.values import Randomness, bounds, chance, fresh_returns, group_values, smoothing_noise
+from gemrl.agents.learner import Learner, init_learner
+from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, insert, plan, plan_newest
+from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized, observing
+from gemrl.agents.normalization import Normalizer
+from gemrl.agents.off_policy import Family, mean_value, on_host
 from gemrl.algorithms.planning import NStep
-from gemrl.algorithms.registry import Recipe
-from gemrl.algorithms.targets import NoBound, Planned, SelfImitation
+from gemrl.algorithms.recipes.continuous import Recipe
+from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
 from gemrl.core.arrays import Array
-from gemrl.core.layout import Layout
-from gemrl.core.seeding import stream
 
 REFRESH_CHUNK = 512
-"""Next states evaluated at once in a refresh: small enough that the activations stay in cache."""
+"""Next states valued at once in a refresh: few enough that the activations stay in cache."""
 
 
-class Learner(eqx.Module):
-    """Everything that learning changes, except the memory."""
+@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
+def train_round(
+    recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
+) -> tuple[Learner, Memory, dict[str, Array]]:
+    """Algorithm 1 after an environment step: new rows enter the memory, its returns are updated, then gradient steps."""
+    learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
+    key, refresh_key, step_key = jax.random.split(learner.key, 3)
+    learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
+    learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
+    critic_losses, actor_losses = losses
+    return learner, memory, {"critic_loss": critic_losses.mean(), "actor_loss": jnp.nanmean(actor_losses)}
 
-    actor: Actor
-    critics: Critics
-    target_actor: Actor
-    target_critics: Critics
-    actor_optimizer: optax.OptState
-    critic_optimizer: optax.OptState
-    normalizer: Normalizer | None
-    updates: Array
-    key: Array
 
-
-def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
-    """Networks, their targets and optimisers at step 0."""
-    rng = stream(seed, "networks")
-    observation, action = layout.size, layout.action
-    hidden, count = recipe.net_arch, recipe.n_pairs * recipe.n_critics
-    norm = {"layer_norm": recipe.layer_norm, "norm_first": recipe.norm_first}
-    actor = Actor.init(rng, observation, action, hidden, **norm)
-    critics = Critics.init(rng, count, observation, action, hidden, action_twice=recipe.action_twice, **norm)
-    learner = Learner(
-        actor,
-        critics,
-        actor,
-        critics,
-        adam_start(actor),
-        adam_start(critics),
-        Normalizer.start(observation) if recipe.normalize_observations else None,
-        np.zeros((), np.int32),
-        jax.random.key(seed),
-    )
-    return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
+def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:
+    """Algorithm 2. If due, target networks move and all values are computed again, else those of new rows; then returns."""
+    if recipe.targets.stored:
+        learner = move_targets(recipe, learner) if due else learner
+        memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned, key)
+        memory = plan(memory, recipe.targets.planner) if due else plan_newest(memory, recipe.targets.planner)
+    elif isinstance(recipe.bound, SelfImitation) and due:
+        memory = refresh(recipe, learner, memory, memory.size, key)
+        memory = plan(memory, NStep(recipe.bound.horizon))
+    return learner, memory
 
 
 def move_targets(recipe: Recipe, learner: Learner) -> Learner:
@@ -80,129 +70,146 @@ def move_targets(recipe: Recipe, learner: Learner) -> Learner:
 
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
-    """The memory with `q_next` of the newest stale[e] rows of each lane evaluated; the work follows their number."""
-    networks = learner.target_actor.folded(), learner.target_critics.folded()
+    """The memory with `q_next` of the newest stale[e] rows of each lane computed again; the work grows with their number."""
+    networks = learner.target_actor.fast(), learner.target_critics.fast()
     learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks)
+    chunks, actions = Chunks(memory, stale, REFRESH_CHUNK), memory.rows.action.shape[-1]
 
-    def value_of(_: Array, states: Array, number: Array) -> Array:
-        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (len(states), memory.rows.action.shape[-1]))
-        return group_values(recipe, learner, states, noise)
+    def value_chunk(number: Array, q_next: Array) -> Array:
+        _, states = chunks.next_observations(number)
+        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (len(states), actions))
+        return chunks.write(number, q_next, state_values(recipe, learner, states, noise))
 
-    return refreshed(memory, stale, REFRESH_CHUNK, value_of)
-
-
-class Batch(NamedTuple):
-    """Rows to train on, one batch for all critics or one for each group: G is 1 or n_pairs."""
-
-    observation: Array  # [G, B, D], normalised
-    action: Array  # [G, B, A]
-    returns: Array  # [K, G, B], what each group of critics regresses on
-    lower: Array  # [K, G, B], bounds that a critic is pushed into
-    upper: Array  # [K, G, B]
+    q_next = jax.lax.fori_loop(0, chunks.count, value_chunk, memory.q_next)
+    return eqx.tree_at(lambda x: x.q_next, memory, q_next)
 
 
-def batch_of(recipe: Recipe, learner: Learner, memory: Memory, chance: Randomness) -> Batch:
-    """A minibatch with its returns, from the memory or fresh from the target networks."""
-    place = chance.place
-    if isinstance(recipe.targets, Planned):
-        returns = memory.planned[:, place.lane, place.position]
-    else:
-        returns = fresh_returns(recipe, learner, memory, chance)
-    lower, upper = bounds(recipe, learner, memory, chance)
-    observation = normalized(learner.normalizer, memory.rows.observation[place.lane, place.position])
-    return Batch(observation, memory.rows.action[place.lane, place.position], returns, lower, upper)
+def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
+    """All gradient steps of a round, and both losses of each."""
+    # Drawn for all steps at once: random numbers are slow one step at a time.
+    drawn = jax.vmap(partial(draw_randomness, recipe, memory))(jax.random.split(key, recipe.gradient_steps))
+    return jax.lax.scan(partial(gradient_step, recipe, memory), learner, drawn)
 
 
-def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> Array:
-    """The error of every critic on its group's returns, and what its bounds add, summed over critics."""
-    critic = jnp.arange(recipe.n_pairs * recipe.n_critics)
-    group = critic // recipe.n_critics
-    if recipe.separate_batches:
-        q = critics(batch.observation[group], batch.action[group])
-        returns, lower, upper = (x[:, group] for x in batch[2:])
-    else:
-        q = critics(batch.observation[0], batch.action[0])
-        returns, lower, upper = batch[2:]
-    # They are [K, C, B] by now, or [K, 1, B] if all critics share a batch; a critic's own are those of its group.
-    own = group, critic % returns.shape[1]
-    loss = recipe.loss(q - (returns if recipe.regress_on_both else returns[own])).mean(axis=-1).sum()
-    if isinstance(recipe.bound, NoBound):
-        return loss
-    outside = jnp.maximum(lower[own] - q, 0) ** 2 + jnp.maximum(q - upper[own], 0) ** 2
-    return loss + recipe.bound.weight * outside.mean(axis=-1).sum()
-
-
-def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, observation: Array) -> Array:
-    """The negative of what the deterministic policy gradient climbs."""
-    objective = recipe.actor_objective
-    return -objective(critics[objective.looks_at](observation, actor(observation))).mean()
-
-
-def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, chance: Randomness) -> tuple[Learner, tuple[Array, Array]]:
-    """One update of the critics and, every policy_delay-th time, of the actor; with both losses (NaN if not computed)."""
-    batch = batch_of(recipe, learner, memory, chance)
+def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Randomness) -> tuple[Learner, tuple[Array, Array]]:
+    """One update of the critics and, every policy_delay-th time, of the actor; and both losses (NaN if not computed)."""
+    batch = batch_of(recipe, learner, memory, drawn)
     optimizer = adam(recipe.learning_rate)
-
-    error = partial(critic_loss, recipe, batch=batch)
-    critics, critic_optimizer, loss = descend(optimizer, error, learner.critics, learner.critic_optimizer)
+    loss = partial(critic_loss, recipe, batch=batch)
+    critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer)
 
     def improve(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
-        return descend(optimizer, lambda actor: actor_loss(recipe, actor, critics, batch.observation[0]), actor, state)
+        return descend(optimizer, lambda actor: actor_loss(recipe, actor, critics, batch.states), actor, state)
 
     def keep(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
         return actor, state, jnp.nan
 
     updates = learner.updates + 1
     due = updates % recipe.policy_delay == 0
-    actor, actor_optimizer, objective = jax.lax.cond(due, improve, keep, learner.actor, learner.actor_optimizer)
+    actor, actor_optimizer, actor_error = jax.lax.cond(due, improve, keep, learner.actor, learner.actor_optimizer)
     learner = eqx.tree_at(
         lambda x: (x.actor, x.critics, x.actor_optimizer, x.critic_optimizer, x.updates),
         learner,
         (actor, critics, actor_optimizer, critic_optimizer, updates),
     )
-    if not isinstance(recipe.targets, Planned):  # planned returns have their targets moved once for the whole round
+    if not recipe.targets.stored:  # planned returns have their target networks moved once for the whole round
         moves = updates % recipe.target_update_interval == 0
         learner = jax.lax.cond(moves, partial(move_targets, recipe), lambda learner: learner, learner)
-    return learner, (loss, objective)
+    return learner, (critic_error, actor_error)
 
 
-def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
-    """All gradient steps of a round; with the losses of each."""
-    # Drawn for all steps at once: random numbers are slow in coming one step at a time.
-    chances = jax.vmap(partial(chance, recipe, memory))(jax.random.split(key, recipe.gradient_steps))
-    return jax.lax.scan(partial(gradient_step, recipe, memory), learner, chances)
+def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, Any]:
+    """The loss of every critic on its returns R, and what its bounds add, summed over critics; and the bodies' statistics."""
+    q, statistics = critics.training(batch.observation, batch.action)
+    q = q.reshape(recipe.n_pairs, recipe.n_critics, -1)
+    loss = recipe.loss(q - batch.returns).mean(axis=-1).sum()
+    if batch.lower is not None and batch.upper is not None:
+        outside = jnp.maximum(batch.lower - q, 0) ** 2 + jnp.maximum(q - batch.upper, 0) ** 2
+        loss = loss + recipe.bound.weight * outside.mean(axis=-1).sum()
+    return loss, statistics
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
-def train_round(
-    recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
-) -> tuple[Learner, Memory, dict[str, Array]]:
-    """New rows enter; if due, stored returns are computed anew (below); then gradient steps."""
-    learner, memory = remember(learner, memory, new, count)
-    key, refresh_key, step_key = jax.random.split(learner.key, 3)
-    learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
-    learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
-    critic_loss, actor_loss = losses
-    return learner, memory, {"critic_loss": critic_loss.mean(), "actor_loss": jnp.nanmean(actor_loss)}
+def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, states: Array) -> tuple[Array, Any]:
+    """The negative of what the deterministic policy gradient climbs; and the body's statistics."""
+    objective = recipe.actor_objective
+    action, statistics = actor.training(states)
+    return -objective(critics[objective.critics_used](states, action)).mean(), statistics
 
 
-def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:
-    """Algorithm 2. If due, targets move and every value is stale, else those of new rows; then all returns are planned."""
-    if isinstance(recipe.targets, Planned):
-        learner = move_targets(recipe, learner) if due else learner
-        memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned, key)
-        memory = plan(memory, recipe.planner) if due else plan_newest(memory, recipe.planner)
-    elif isinstance(recipe.bound, SelfImitation) and due:
-        memory = refresh(recipe, learner, memory, memory.size, key)
-        memory = plan(memory, NStep(recipe.bound.horizon))
-    return learner, memory
+class Batch(NamedTuple):
+    """A minibatch, shared by all K groups of C critics, or one for each group."""
+
+    observation: Array  # [B, D], or one for each critic [K * C, B, D]
+    action: Array  # [B, A], or [K * C, B, A]
+    returns: Array  # [K, 1, B], what each group regresses on; [K, K or 1, 1, B] if every critic regresses on all returns
+    lower: Array | None  # [K, 1, B], bounds that a critic is pushed into
+    upper: Array | None  # [K, 1, B]
+    states: Array  # [B, D], what the actor is updated on
 
 
-def update_period(recipe: Recipe) -> int | None:
-    """Environment steps after which an update of the stored returns is due; None if there are none."""
-    if isinstance(recipe.targets, Planned):
-        return recipe.target_update_interval
-    return recipe.bound.every if isinstance(recipe.bound, SelfImitation) else None
+def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness) -> Batch:
+    """The minibatch of drawn rows [G, B], with returns from the memory or fresh from the target networks."""
+    lane, position, _ = drawn.rows
+    value = partial(state_values, recipe, learner)
+    if recipe.targets.stored:
+        returns = memory.planned[:, lane, position]
+    else:
+        returns = fresh_returns(recipe, memory, drawn, value)
+    lower, upper = bounds(recipe, learner, memory, drawn, value) if recipe.bound.weight else (None, None)
+    observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
+    action, states = memory.rows.action[lane, position], observation[0]
+    if not recipe.separate_batches:
+        observation, action = states, action[0]
+    else:  # the critics of a group have its minibatch, with the returns and bounds that belong to it
+        observation, action = (jnp.repeat(x, recipe.n_critics, axis=0) for x in (observation, action))
+        lower, upper = (x if x is None else _own(x) for x in (lower, upper))
+        returns = returns if recipe.regress_on_both else _own(returns)
+    return Batch(observation, action, returns[:, :, None] if recipe.regress_on_both else returns, lower, upper, states)
+
+
+def _own(x: Array) -> Array:
+    """Each group's values on its own minibatch. [K, K, B] -> [K, 1, B]."""
+    return jnp.stack([own[number] for number, own in enumerate(x)])[:, None]
+
+
+def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
+    """Each pair's value of a state: the smallest Q'(s, pi'(s) + noise) of its critics. [B, D], [B, A] -> [K, B]."""
+    observation = normalized(learner.normalizer, observation)
+    action = jnp.clip(learner.target_actor(observation) + noise, -1, 1)
+    q = learner.target_critics(observation, action).reshape(recipe.n_pairs, recipe.n_critics, -1)
+    return (q if subset is None else q[:, subset]).min(axis=1)
+
+
+def smoothing_noise(recipe: Recipe, key: Array, shape: tuple[int, ...]) -> Array:
+    """Clipped normal noise on the actions of a bootstrap."""
+    noise = recipe.target_policy_noise * jax.random.normal(key, shape)
+    return jnp.clip(noise, -recipe.target_noise_clip, recipe.target_noise_clip)
+
+
+class Randomness(NamedTuple):
+    """All randomness of one gradient step; None where a recipe has no use for it."""
+
+    rows: RowIndex  # [G, B], the rows of the minibatch; G is 1, or n_pairs if each group draws its own
+    noise: Array | None  # [G, B, A], on the actions of fresh targets
+    subset: Array | None  # the critics of fresh targets
+    ahead: Array | None  # [G, B, reach, A], on the actions of bounds from later states
+
+
+def draw_randomness(recipe: Recipe, memory: Memory, key: Array, rows: RowIndex | None = None) -> Randomness:
+    """All randomness of one gradient step; the rows are drawn unless they are given."""
+    row_key, noise_key, subset_key, ahead_key = jax.random.split(key, 4)
+    if rows is None:
+        shape = recipe.n_pairs if recipe.separate_batches else 1, recipe.batch_size
+        rows = draw(memory, row_key, shape, planned=recipe.targets.stored)
+    shape, actions = rows.lane.shape, memory.rows.action.shape[-1]
+    noise = subset = ahead = None
+    if isinstance(recipe.targets, Fresh):
+        noise = smoothing_noise(recipe, noise_key, (*shape, actions))
+        if recipe.targets.subset:
+            subset = jax.random.permutation(subset_key, recipe.n_critics)[: recipe.targets.subset]
+    if isinstance(recipe.bound, Tightening):
+        ahead = smoothing_noise(recipe, ahead_key, (*shape, recipe.bound.reach, actions))
+    return Randomness(rows, noise, subset, ahead)
 
 
 class Policy(NamedTuple):
@@ -210,11 +217,6 @@ class Policy(NamedTuple):
 
     actor: Actor
     normalizer: Normalizer | None
-
-
-def policy_of(learner: Learner) -> Policy:
-    """The part of a learner that acts."""
-    return on_host(Policy(learner.actor, learner.normalizer))
 
 
 def act(recipe: Recipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
@@ -231,8 +233,8 @@ def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, 
 FAMILY = Family(
     init_learner=init_learner,
     train_round=train_round,
-    update_period=update_period,
-    policy_of=policy_of,
+    update_period=lambda recipe: recipe.target_update_interval if recipe.targets.stored else recipe.bound.every,
+    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer)),
     act=act,
     explore=explore,
     sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -12,15 +12,13 @@ import numpy as np
 import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.memory.refresh import plan, plan_newest, refreshed
-from gemrl.agents.memory.ring import Memory, Rows
-from gemrl.agents.memory.sampling import Place, draw, n_step
+from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, insert, plan, plan_newest
+from gemrl.agents.memory.sampling import n_step
+from gemrl.agents.networks.actor_critic import adam, adam_start, descend, normalized, observing
 from gemrl.agents.networks.q_networks import QNetworks
-from gemrl.agents.normalization import Normalizer, normalized
-from gemrl.agents.off_policy import CHUNK, Family, on_host, remember
-from gemrl.agents.optimizers import adam, adam_start, descend
+from gemrl.agents.normalization import Normalizer
+from gemrl.agents.off_policy import CHUNK, Family, on_host
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
-from gemrl.algorithms.targets import Planned
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
@@ -53,7 +51,7 @@ def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
     return q[: recipe.n_pairs * recipe.n_critics].reshape(recipe.n_pairs, recipe.n_critics, *q.shape[1:])
 
 
-def group_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> Array:
+def state_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> Array:
     """Each group's value of states. [B, *O] -> [K, B]."""
     observation = normalized(learner.normalizer, observation)
     return recipe.bootstrap(*(grouped(recipe, q(observation)) for q in (learner.networks, learner.targets)))
@@ -64,10 +62,15 @@ def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Arr
     layout = learner.networks.layout
     chunk = CHUNK[layout.is_image]
 
-    def value_of(lane: Array, kept: Array, _: Array) -> Array:
-        return group_values(recipe, learner, memory.observations(lane, kept, layout.frames))
+    chunks = Chunks(memory, stale, min(chunk, at_once or chunk))
 
-    return refreshed(memory, stale, min(chunk, at_once or chunk), value_of)
+    def value_chunk(number: Array, q_next: Array) -> Array:
+        lane, kept = chunks.next_observations(number)
+        values = state_values(recipe, learner, memory.observations(lane, kept, layout.frames))
+        return chunks.write(number, q_next, values)
+
+    q_next = jax.lax.fori_loop(0, chunks.count, value_chunk, memory.q_next)
+    return eqx.tree_at(lambda x: x.q_next, memory, q_next)
 
 
 class Batch(NamedTuple):
@@ -78,40 +81,40 @@ class Batch(NamedTuple):
     returns: Array  # [N, B]
 
 
-def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, place: Place) -> Batch:
-    """The minibatch of these places."""
+def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Batch:
+    """The minibatch of these rows."""
     rows, frames = memory.rows, learner.networks.layout.frames
-    observation = memory.observations(place.lane, rows.observation[place.lane, place.position], frames)
-    action = rows.action[place.lane, place.position, 0]
-    return Batch(normalized(learner.normalizer, observation), action, _returns(recipe, learner, memory, place))
+    observation = memory.observations(index.lane, rows.observation[index.lane, index.position], frames)
+    action = rows.action[index.lane, index.position, 0]
+    return Batch(normalized(learner.normalizer, observation), action, _returns(recipe, learner, memory, index))
 
 
-def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, place: Place) -> Array:
+def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Array:
     """What every network regresses on [N, B]: its group's return, but one step of its own if students learn the returns."""
     rows, frames = memory.rows, learner.networks.layout.frames
-    if isinstance(recipe.targets, Planned):
-        returns = memory.planned[:, place.lane, place.position]
+    if recipe.targets.stored:
+        returns = memory.planned[:, index.lane, index.position]
     else:
-        rewards, slope, end = n_step(memory, place, recipe.planner.rollout_cap)
-        following = memory.observations(place.lane, rows.next_observation[place.lane, end], frames)
-        returns = rewards + slope * group_values(recipe, learner, following)
+        rewards, bootstrap_discount, end = n_step(memory, index, recipe.targets.planner.rollout_cap)
+        following = memory.observations(index.lane, rows.next_observation[index.lane, end], frames)
+        returns = rewards + bootstrap_discount * state_values(recipe, learner, following)
     if not recipe.students:
         return jnp.repeat(returns, recipe.n_critics, axis=0)
-    following = memory.observations(place.lane, rows.next_observation[place.lane, place.position], frames)
+    following = memory.observations(index.lane, rows.next_observation[index.lane, index.position], frames)
     own = learner.targets(normalized(learner.normalizer, following))[: -recipe.n_pairs].max(axis=-1)
-    one_step = rows.reward[place.lane, place.position] + rows.discount[place.lane, place.position] * own
+    one_step = rows.reward[index.lane, index.position] + rows.discount[index.lane, index.position] * own
     return jnp.concatenate([one_step, returns])
 
 
-def loss(recipe: DiscreteRecipe, networks: QNetworks, batch: Batch) -> Array:
-    """The error of every network on its returns, summed over networks."""
+def loss(recipe: DiscreteRecipe, networks: QNetworks, batch: Batch) -> tuple[Array, Any]:
+    """The loss of every network on its returns, summed over networks; and statistics, of which they keep none."""
     values = jnp.take_along_axis(networks(batch.observation), batch.action[None, :, None], axis=-1)[..., 0]
-    return recipe.loss(values - batch.returns).mean(axis=-1).sum()
+    return recipe.loss(values - batch.returns).mean(axis=-1).sum(), ()
 
 
-def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, place: Place) -> tuple[Learner, Array]:
+def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, index: RowIndex) -> tuple[Learner, Array]:
     """One update of all networks; with their loss."""
-    batch = batch_of(recipe, learner, memory, place)
+    batch = batch_of(recipe, learner, memory, index)
     optimizer = adam(recipe.learning_rate, recipe.adam_epsilon)
     networks, state, error = descend(optimizer, partial(loss, recipe, batch=batch), learner.networks, learner.optimizer)
     return eqx.tree_at(lambda x: (x.networks, x.optimizer), learner, (networks, state)), error
@@ -121,12 +124,12 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
     """Algorithm 2. If due, targets are copied and every value is stale, else those of new rows; then returns are planned."""
     if due:
         learner = eqx.tree_at(lambda x: x.targets, learner, learner.networks)
-    if isinstance(recipe.targets, Planned):
+    if recipe.targets.stored:
         if due:
-            memory = plan(refresh(recipe, learner, memory, memory.size), recipe.planner)
+            memory = plan(refresh(recipe, learner, memory, memory.size), recipe.targets.planner)
         else:  # no more rows than came since the last round, so no larger a chunk
             memory = refresh(recipe, learner, memory, memory.unplanned, recipe.train_freq)
-            memory = plan_newest(memory, recipe.planner)
+            memory = plan_newest(memory, recipe.targets.planner)
     return learner, memory
 
 
@@ -135,13 +138,13 @@ def train_round(
     recipe: DiscreteRecipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:
     """New rows enter; targets are copied and stored returns computed anew, if due; then gradient steps."""
-    learner, memory = remember(learner, memory, new, count)
+    learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
     learner, memory = update_memory(recipe, learner, memory, due)
     key, step_key = jax.random.split(learner.key)
     shape = recipe.gradient_steps, recipe.batch_size
-    places = draw(memory, step_key, shape, planned=isinstance(recipe.targets, Planned))
+    drawn = draw(memory, step_key, shape, planned=recipe.targets.stored)
     learner = eqx.tree_at(lambda x: x.key, learner, key)
-    learner, errors = jax.lax.scan(partial(gradient_step, recipe, memory), learner, places)
+    learner, errors = jax.lax.scan(partial(gradient_step, recipe, memory), learner, drawn)
     return learner, memory, {"loss": errors.mean()}
 
 

@@ -1,26 +1,46 @@
-"""Which agent a recipe is for."""
+"""Which agent learns a recipe: a new family registers its agent here."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from gemrl.agents import continuous, discrete, soft
 from gemrl.agents.nearest import NearestAgent
-from gemrl.agents.off_policy import OffPolicyAgent
+from gemrl.agents.off_policy import Family, OffPolicyAgent
 from gemrl.agents.protocol import LearningAgent
 from gemrl.agents.tabular import TabularAgent
-from gemrl.algorithms.registry import AnyRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
+from gemrl.algorithms.registry import BaseRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
+from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from gemrl.core.validation import check_memory
 
-FAMILIES = {Recipe: continuous.FAMILY, SoftRecipe: soft.FAMILY, DiscreteRecipe: discrete.FAMILY}
+Maker = Callable[..., LearningAgent]
+"""Makes an agent from a recipe and a layout, with the keywords lanes, seed and device."""
 
 
-def make_agent(recipe: AnyRecipe, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
+def off_policy(family: Family) -> Maker:
+    """Makes agents of a family that trains networks from a memory in rounds."""
+
+    def make(recipe: Any, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
+        check_memory(4 * recipe.least_parameters(layout), "net_arch", "networks")
+        return OffPolicyAgent(family, recipe, layout, lanes=lanes, seed=seed, device=device)
+
+    return make
+
+
+AGENTS: dict[type[BaseRecipe], Maker] = {
+    Recipe: off_policy(continuous.FAMILY),
+    SoftRecipe: off_policy(soft.FAMILY),
+    DiscreteRecipe: off_policy(discrete.FAMILY),
+    TabularRecipe: TabularAgent,
+    NearestRecipe: NearestAgent,
+}
+"""What makes the agent of each class of recipes."""
+
+
+def make_agent(recipe: BaseRecipe, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
     """A new agent for steps of that layout."""
-    if isinstance(recipe, TabularRecipe):
-        return TabularAgent(recipe, layout, lanes=lanes, seed=seed)
-    if isinstance(recipe, NearestRecipe):
-        return NearestAgent(recipe, layout, lanes=lanes, seed=seed)
-    check_memory(4 * recipe.least_parameters(layout), "net_arch", "networks")
-    return OffPolicyAgent(FAMILIES[type(recipe)], recipe, layout, lanes=lanes, seed=seed, device=device)
+    if type(recipe) not in AGENTS:
+        raise BadValue(f"no agent is registered for a {type(recipe).__name__}: add it to gemrl.agents.making.AGENTS")
+    return AGENTS[type(recipe)](recipe, layout, lanes=lanes, seed=seed, device=device)

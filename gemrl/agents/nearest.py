@@ -8,7 +8,7 @@ where rewards are positive; where they are negative it would make them look good
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -47,7 +47,7 @@ class NearestMemory:
 class NearestAgent:
     """Acts on the best returns of the most similar states."""
 
-    def __init__(self, recipe: NearestRecipe, layout: Layout, *, lanes: int = 1, seed: int = 0) -> None:
+    def __init__(self, recipe: NearestRecipe, layout: Layout, *, lanes: int = 1, seed: int = 0, device: Any = None) -> None:
         self.recipe, self._layout, self.lanes = recipe, layout, lanes
         numbers = layout.states or layout.size
         self._width = recipe.width(numbers)

@@ -1,20 +1,14 @@
-"""Observations of any scale: a running mean and variance, kept with the networks that see through them."""
+"""Observations of any scale: a running mean and variance, kept with the networks that see the normalised observations."""
 
 from __future__ import annotations
-
-from typing import Any, TypeVar
 
 import equinox as eqx
 import numpy as np
 
-from gemrl.agents.memory.ring import Rows
 from gemrl.core.arrays import Array
 
-Learner = TypeVar("Learner", bound=Any)
-"""The learner of any family."""
-
 CLIP = 10.0
-"""Normalised observations are cut here, so that one outlier does no harm."""
+"""Normalised observations are clipped to +- this, so that one outlier does no harm."""
 
 
 class Normalizer(eqx.Module):
@@ -47,16 +41,3 @@ class Normalizer(eqx.Module):
         squares = self.variance * self.count + spread + delta**2 * self.count * share
         kept = xp.where(total > 0, squares / xp.maximum(total, 1), self.variance)
         return Normalizer(total, self.mean + delta * share, kept)
-
-
-def normalized(normalizer: Normalizer | None, observation: Array) -> Array:
-    """The observation as the networks see it."""
-    return observation if normalizer is None else normalizer(observation)
-
-
-def observed(learner: Learner, new: Rows, count: Array) -> Learner:
-    """The learner whose normaliser, if it has one, has seen the first count[e] rows of each lane of `new`."""
-    if learner.normalizer is None:
-        return learner
-    counts = np.arange(new.reward.shape[1]) < count[:, None]
-    return eqx.tree_at(lambda x: x.normalizer, learner, learner.normalizer.updated(new.observation, counts))

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
-from gemrl.agents.memory.ring import Memory, Rows, cut, insert
-from gemrl.agents.memory.staging import Staging
-from gemrl.agents.normalization import Learner, normalized, observed
+from gemrl.agents.memory.frames import FrameCollector, stored
+from gemrl.agents.memory.ring import Memory, Rows, cut, empty_rows, insert
+from gemrl.agents.memory.storage import restored, snapshot_of
+from gemrl.agents.networks.actor_critic import normalized, observing
 from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
-from gemrl.core.exceptions import Diverged
+from gemrl.core.exceptions import Diverged, ModelFileError
 from gemrl.core.layout import Layout
 from gemrl.core.seeding import stream
-from gemrl.core.snapshot import Snapshot
+from gemrl.core.snapshot import Snapshot, fitting
 from gemrl.core.steps import Transition
 
 STAGED_ROWS = 128
@@ -40,6 +42,67 @@ class Family(NamedTuple):
     sample: Callable[[Any, Any, np.ndarray, np.random.Generator], np.ndarray]
     values: Callable[[Any, Array, Array], Array]
     groups: Callable[[Any], int]
+
+
+class Staging:
+    """Rows on the host that wait for their way to the device, so that a step costs no device call."""
+
+    def __init__(self, lanes: int, rows: int, layout: Layout, reward_bound: float = np.inf) -> None:
+        self._shape = (lanes, rows, stored(layout))
+        self._bound = reward_bound
+        self._lanes = np.arange(lanes)
+        self._frames = FrameCollector(lanes, rows, layout) if layout.frames > 1 else None
+        self.rows, self.count = empty_rows(*self._shape), np.zeros(lanes, np.int32)
+
+    @property
+    def full(self) -> bool:
+        """Whether another step might not fit."""
+        return bool(self.count.max() == self._shape[1])
+
+    def add(self, step: Transition, gamma: float) -> None:
+        """Appends one step of every lane; a lane that only reset its environment keeps its count, so its row is void."""
+        at = self._lanes, self.count
+        last = step.terminated | step.truncated
+        if self._frames is None:
+            self.rows.observation[at], self.rows.next_observation[at] = step.observation, step.next_observation
+        else:
+            for lane in map(int, np.flatnonzero(step.stored)):
+                seen = self._frames.see(lane, step.observation[lane], step.next_observation[lane], ended=bool(last[lane]))
+                at_lane = lane, self.count[lane]
+                self.rows.observation[at_lane], self.rows.next_observation[at_lane] = seen
+        self.rows.action[at] = step.action
+        self.rows.reward[at] = np.clip(step.reward, -self._bound, self._bound)
+        self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
+        self.rows.last[at] = last
+        self.count = self.count + step.stored
+
+    def cut(self) -> None:
+        """All environments are about to be reset."""
+        if self._frames:
+            self._frames.cut()
+
+    def snapshot(self) -> Snapshot:
+        """All of it."""
+        images = self._frames.arrays() if self._frames else {}
+        return Snapshot({}, self.rows.columns() | {"count": self.count} | images)
+
+    def restore(self, saved: Snapshot) -> None:
+        """Takes over a snapshot."""
+        arrays = fitting(saved.arrays, self.snapshot().arrays)
+        count = arrays["count"]
+        if not ((count >= 0) & (count <= self._shape[1])).all():
+            raise ModelFileError("more rows wait for the memory than there is room for")
+        columns: dict[str, Any] = {name: np.array(arrays[name]) for name in self.rows.columns()}
+        self.rows = self.rows._replace(**columns)
+        self.count = np.array(count)
+        if self._frames:
+            self._frames.restore({name: arrays[name] for name in self._frames.arrays()})
+
+    def take(self) -> tuple[Rows, np.ndarray]:
+        """All rows, with the images that came with them, and how many of each lane count; the staging is empty after that."""
+        taken = self.rows._replace(film=self._frames.take()) if self._frames else self.rows, self.count
+        self.rows, self.count = empty_rows(*self._shape), np.zeros_like(self.count)
+        return taken
 
 
 class OffPolicyAgent:
@@ -160,7 +223,7 @@ class OffPolicyAgent:
     def snapshot(self) -> Snapshot:
         """All that decides its future beside the learner. Nothing is moved: rows that wait on the host stay there."""
         facts = {"noise": self._noise.bit_generator.state, "updated": self._updated}
-        return Snapshot.of(agent=Snapshot(facts, {}), memory=self._rows().snapshot(), staging=self._staging.snapshot())
+        return Snapshot.of(agent=Snapshot(facts, {}), memory=snapshot_of(self._rows()), staging=self._staging.snapshot())
 
     def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
@@ -168,17 +231,12 @@ class OffPolicyAgent:
         self._noise.bit_generator.state = facts["noise"]
         self._updated = None if facts["updated"] is None else int(facts["updated"])
         self._staging.restore(saved.part("staging"))
-        self._ring = jax.device_put(Memory.restored(saved.part("memory"), *self._memory_shape), self._device)
+        self._ring = jax.device_put(restored(saved.part("memory"), *self._memory_shape), self._device)
 
     def _flush(self) -> None:
-        self.learner, self._ring = _remembered(self.learner, self._rows(), *self._staging.take())
+        self.learner, self._ring = remembered(self.learner, self._rows(), *self._staging.take())
         # The normaliser has seen more: who goes on from a snapshot would act on that too.
         self._policy = self._family.policy_of(self.learner)
-
-
-def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple[Learner, Memory]:
-    """New rows enter the memory, and the normaliser sees their observations."""
-    return observed(learner, new, count), insert(memory, new, count)
 
 
 def on_host(tree: Any) -> Any:
@@ -188,6 +246,13 @@ def on_host(tree: Any) -> Any:
 
 _cut = jax.jit(cut, donate_argnums=0)
 _inserted = jax.jit(insert)
-_remembered = jax.jit(remember, donate_argnums=(0, 1))
+
+
+@partial(jax.jit, donate_argnums=(0, 1))
+def remembered(learner: Any, memory: Memory, new: Rows, count: Array) -> tuple[Any, Memory]:
+    """New rows enter the memory, and the normaliser sees their observations."""
+    return observing(learner, new.observation, count), insert(memory, new, count)
+
+
 mean_value = jax.jit(lambda learner, s, a: learner.critics(normalized(learner.normalizer, s), a).mean(axis=0))
 """The mean Q(s, a) of a learner's critics. [B, D], [B, A] -> [B]."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -13,13 +13,11 @@ import numpy as np
 import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.memory.ring import Memory, Rows
-from gemrl.agents.memory.sampling import Place, draw
-from gemrl.agents.networks.actor_critic import Critics
-from gemrl.agents.networks.mlp import MLP
-from gemrl.agents.normalization import Normalizer, normalized
-from gemrl.agents.off_policy import Family, mean_value, on_host, remember
-from gemrl.agents.optimizers import adam, adam_start, descend
+from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw, insert
+from gemrl.agents.networks.actor_critic import BodyNetwork, Critics, adam, adam_start, descend, normalized, observing
+from gemrl.agents.networks.bodies import build
+from gemrl.agents.normalization import Normalizer
+from gemrl.agents.off_policy import Family, mean_value, on_host
 from gemrl.algorithms.registry import SoftRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
@@ -32,13 +30,11 @@ LOG_STD = (-20.0, 2.0)
 class GaussianActor(eqx.Module):
     """A normal distribution over actions, squashed by tanh into [-1, 1]."""
 
-    body: MLP
+    body: BodyNetwork
 
     def parameters(self, observation: Array) -> tuple[Array, Array]:
         """Mean and log standard deviation before squashing. [B, D] -> [B, A], [B, A]."""
-        xp = observation.__array_namespace__()
-        mean, log_std = xp.split(self.body(observation), 2, axis=-1)
-        return mean, xp.clip(log_std, *LOG_STD)
+        return _parameters(self.body(observation))
 
     def draw(self, observation: Array, noise: Array) -> Array:
         """Squashed actions [B, A] for standard normal noise [B, A]."""
@@ -48,12 +44,32 @@ class GaussianActor(eqx.Module):
 
     def draw_with_density(self, observation: Array, noise: Array) -> tuple[Array, Array]:
         """Squashed actions [B, A] and the logarithm of their density [B]."""
-        mean, log_std = self.parameters(observation)
-        before = mean + jnp.exp(log_std) * noise
-        normal = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
-        # log(1 - tanh(x)^2) in a form that does not lose its digits where tanh is near 1
-        squash = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
-        return jnp.tanh(before), (normal - squash).sum(axis=-1)
+        return _squashed(*self.parameters(observation), noise)
+
+    def training(self, observation: Array, noise: Array) -> tuple[tuple[Array, Array], Any]:
+        """The same for a gradient step, and the body's statistics after it."""
+        output, statistics = self.body.training(observation)
+        return _squashed(*_parameters(output), noise), statistics
+
+    def with_statistics(self, statistics: Any) -> GaussianActor:
+        """The same actor with the statistics that `training` gave."""
+        return GaussianActor(self.body.with_statistics(statistics))
+
+
+def _parameters(output: Array) -> tuple[Array, Array]:
+    """Mean and log standard deviation in the output of a body. [B, 2 A] -> [B, A], [B, A]."""
+    xp = output.__array_namespace__()
+    mean, log_std = xp.split(output, 2, axis=-1)
+    return mean, xp.clip(log_std, *LOG_STD)
+
+
+def _squashed(mean: Array, log_std: Array, noise: Array) -> tuple[Array, Array]:
+    """Squashed actions [B, A] and the logarithm of their density [B]."""
+    before = mean + jnp.exp(log_std) * noise
+    normal = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
+    # log(1 - tanh(x)^2) in a form that does not lose its digits where tanh is near 1
+    squash = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
+    return jnp.tanh(before), (normal - squash).sum(axis=-1)
 
 
 class SoftLearner(eqx.Module):
@@ -75,8 +91,9 @@ def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
     """Networks, targets, temperature 1 and optimisers at step 0."""
     rng = stream(seed, "networks")
     observation, action = layout.size, layout.action
-    actor = GaussianActor(MLP.init(rng, observation, recipe.net_arch, 2 * action, layer_norm=False))
-    critics = Critics.init(rng, recipe.n_critics, observation, action, recipe.net_arch, layer_norm=False, action_twice=False)
+    actor = GaussianActor(build(recipe.body, rng, observation, 2 * action))
+    inputs = observation + action
+    critics = Critics(tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(recipe.n_critics)))
     temperature = np.zeros((), np.float32)
     learner = SoftLearner(
         actor,
@@ -94,18 +111,18 @@ def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
 
 
 class SoftRandomness(NamedTuple):
-    """All that is random in one gradient step."""
+    """All randomness of one gradient step."""
 
-    place: Place  # [B], the rows of the minibatch
+    rows: RowIndex  # [B], the rows of the minibatch
     noise: Array  # [B, A], of the actions in these rows' states
     next_noise: Array  # [B, A], of those in the next ones
 
 
 def draw_soft_randomness(recipe: SoftRecipe, memory: Memory, key: Array) -> SoftRandomness:
-    """What happens to be in one gradient step."""
-    place_key, *noise_keys = jax.random.split(key, 3)
-    place = draw(memory, place_key, (recipe.batch_size,), planned=False)
-    return SoftRandomness(place, *(jax.random.normal(k, (recipe.batch_size, memory.rows.action.shape[-1])) for k in noise_keys))
+    """All randomness of one gradient step."""
+    row_key, *noise_keys = jax.random.split(key, 3)
+    rows = draw(memory, row_key, (recipe.batch_size,), planned=False)
+    return SoftRandomness(rows, *(jax.random.normal(k, (recipe.batch_size, memory.rows.action.shape[-1])) for k in noise_keys))
 
 
 def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
@@ -115,11 +132,11 @@ def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
 
 
 def gradient_step(
-    recipe: SoftRecipe, memory: Memory, learner: SoftLearner, chance: SoftRandomness
+    recipe: SoftRecipe, memory: Memory, learner: SoftLearner, drawn: SoftRandomness
 ) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
     """One update of temperature, critics and actor, in this order; with the losses of critics and actor, and the temperature."""
-    place, noise, next_noise = chance
-    rows = jax.tree.map(lambda column: column[place.lane, place.position], memory.rows)
+    index, noise, next_noise = drawn
+    rows = jax.tree.map(lambda column: column[index.lane, index.position], memory.rows)
     state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
     optimizer = adam(recipe.learning_rate)
     temperature = jnp.exp(learner.log_temperature)
@@ -132,14 +149,15 @@ def gradient_step(
 
     target = rows.reward + rows.discount * soft_value(learner, next_state, next_noise)
 
-    def critic_loss(critics: Critics) -> Array:
-        return 0.5 * ((critics(state, rows.action) - target) ** 2).mean(axis=-1).sum()
+    def critic_loss(critics: Critics) -> tuple[Array, Any]:
+        q, statistics = critics.training(state, rows.action)
+        return 0.5 * ((q - target) ** 2).mean(axis=-1).sum(), statistics
 
     critics, critic_optimizer, loss = descend(optimizer, critic_loss, learner.critics, learner.critic_optimizer)
 
-    def actor_loss(actor: GaussianActor) -> Array:
-        action, density = actor.draw_with_density(state, noise)
-        return (temperature * density - critics(state, action).min(axis=0)).mean()
+    def actor_loss(actor: GaussianActor) -> tuple[Array, Any]:
+        (action, density), statistics = actor.training(state, noise)
+        return (temperature * density - critics(state, action).min(axis=0)).mean(), statistics
 
     actor, actor_optimizer, objective = descend(optimizer, actor_loss, learner.actor, learner.actor_optimizer)
 
@@ -165,11 +183,11 @@ def train_round(
     recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[SoftLearner, Memory, dict[str, Array]]:
     """New rows enter, then gradient steps; nothing is stored beside the rows, so nothing is ever due."""
-    learner, memory = remember(learner, memory, new, count)
+    learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
     key, step_key = jax.random.split(learner.key)
-    chances = jax.vmap(partial(draw_soft_randomness, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
+    drawn = jax.vmap(partial(draw_soft_randomness, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
     learner = eqx.tree_at(lambda x: x.key, learner, key)
-    learner, losses = jax.lax.scan(partial(gradient_step, recipe, memory), learner, chances)
+    learner, losses = jax.lax.scan(partial(gradient_step, recipe, memory), learner, drawn)
     names = ("critic_loss", "actor_loss", "ent_coef")
     return learner, memory, {name: loss.mean() for name, loss in zip(names, losses, strict=True)}
 

@@ -8,11 +8,12 @@ at its end; Q-learning learns after every step; and an episode that never ends i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from gemrl.agents.memory.ring import Memory
+from gemrl.agents.memory.storage import restored, snapshot_of
 from gemrl.algorithms.registry import TabularRecipe
 from gemrl.algorithms.tabular import move
 from gemrl.core.exceptions import BadValue, ModelFileError
@@ -33,7 +34,7 @@ class TabularLearner(NamedTuple):
 class TabularAgent:
     """K tables of values, epsilon-greedy on one of them, which is drawn for each episode of each lane."""
 
-    def __init__(self, recipe: TabularRecipe, layout: Layout, *, lanes: int = 1, seed: int = 0) -> None:
+    def __init__(self, recipe: TabularRecipe, layout: Layout, *, lanes: int = 1, seed: int = 0, device: Any = None) -> None:
         self.recipe, self.lanes, self._layout = recipe, lanes, layout
         shape = recipe.tables, layout.states, layout.choices
         self.learner = TabularLearner(np.full(shape, float(recipe.initial_value)), np.zeros(shape, np.int64))
@@ -186,7 +187,7 @@ class TabularAgent:
     def snapshot(self) -> Snapshot:
         """All that decides its future beside the learner."""
         facts = {"noise": self._noise.bit_generator.state, "draws": self._draws.bit_generator.state}
-        return Snapshot.of(agent=Snapshot(facts, {"acting": self._acting}), memory=self.memory.snapshot())
+        return Snapshot.of(agent=Snapshot(facts, {"acting": self._acting}), memory=snapshot_of(self.memory))
 
     def restore(self, saved: Snapshot) -> None:
         """Takes over a snapshot."""
@@ -196,4 +197,4 @@ class TabularAgent:
         if not ((acting >= 0) & (acting < self.recipe.tables)).all():
             raise ModelFileError("array acting names a table that is not there")
         self._acting = np.array(acting)
-        self._ring = Memory.restored(saved.part("memory"), *self._memory_shape, host=True)
+        self._ring = restored(saved.part("memory"), *self._memory_shape, host=True)

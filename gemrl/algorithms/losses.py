@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
+from gemrl.algorithms.parts import part
 from gemrl.core.arrays import Array
 from gemrl.core.validation import check_number
 
 
+class Loss(ABC):
+    """The loss of an error delta = Q - R."""
+
+    @abstractmethod
+    def __call__(self, delta: Array) -> Array:
+        """The loss of each delta, of any shape."""
+
+
+@part
 @dataclass(frozen=True)
-class Asymmetric:
+class Asymmetric(Loss):
     """(delta)_+^2 + alpha (-delta)_+^2 with delta = Q - R: the paper's conservative objective; alpha = 1 is the squared error."""
 
     alpha: float = 0.25
@@ -23,31 +34,10 @@ class Asymmetric:
         return xp.maximum(delta, 0) ** 2 + self.alpha * xp.maximum(-delta, 0) ** 2
 
 
+@part
 @dataclass(frozen=True)
-class MeanOfCritics:
-    """The policy climbs the mean of all critics."""
-
-    looks_at: ClassVar[slice] = slice(None)
-
-    def __call__(self, q: Array) -> Array:
-        """q [C, B] -> [B]."""
-        return q.mean(axis=0)
-
-
-@dataclass(frozen=True)
-class FirstCritic:
-    """The policy climbs the first critic of the first pair, as in TD3."""
-
-    looks_at: ClassVar[slice] = slice(1)  # the others need not be evaluated
-
-    def __call__(self, q: Array) -> Array:
-        """q [C, B] -> [B]."""
-        return q[0]
-
-
-@dataclass(frozen=True)
-class Huber:
-    """Huber's error, with weight alpha where the value is below its target: delta = Q - R; alpha = 1 is the usual one."""
+class Huber(Loss):
+    """Huber's loss, with weight alpha where the value is below its target; alpha = 1 is the usual one."""
 
     alpha: float = 0.25
 
@@ -55,8 +45,38 @@ class Huber:
         check_number("alpha", self.alpha, 0)
 
     def __call__(self, delta: Array) -> Array:
-        """The error of each delta, of any shape."""
         xp = delta.__array_namespace__()
         size = xp.abs(delta)
         error = xp.where(size <= 1, 0.5 * delta**2, size - 0.5)
         return xp.where(delta >= 0, error, self.alpha * error)
+
+
+class ActorObjective(ABC):
+    """What the deterministic policy gradient climbs."""
+
+    critics_used: ClassVar[slice] = slice(None)
+    """The critics that are evaluated for it."""
+
+    @abstractmethod
+    def __call__(self, q: Array) -> Array:
+        """The values of these critics [C, B] as one objective [B]."""
+
+
+@part
+@dataclass(frozen=True)
+class MeanOfCritics(ActorObjective):
+    """The policy climbs the mean of all critics."""
+
+    def __call__(self, q: Array) -> Array:
+        return q.mean(axis=0)
+
+
+@part
+@dataclass(frozen=True)
+class FirstCritic(ActorObjective):
+    """The policy climbs the first critic of the first pair, as in TD3."""
+
+    critics_used: ClassVar[slice] = slice(1)
+
+    def __call__(self, q: Array) -> Array:
+        return q[0]

@@ -18,6 +18,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
+from gemrl.algorithms.parts import part
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
 from gemrl.core.validation import check_number
@@ -121,6 +122,8 @@ class Planner(ABC):
 
     cap: ClassVar[str] = "depth"
     """The field that bounds how many steps a rollout may have."""
+    estimates: ClassVar[int | None] = None
+    """How many estimates of the next state it needs, one per group of critics; None if any number will do."""
 
     def __post_init__(self) -> None:
         check_number(self.cap, self.rollout_cap, 1, whole=True)
@@ -143,6 +146,7 @@ class Planner(ABC):
         return getattr(self, self.cap)
 
 
+@part
 @dataclass(frozen=True)
 class NStep(Planner):
     """V[t, n], or the longest rollout there is where fewer than n steps can be followed."""
@@ -154,6 +158,7 @@ class NStep(Planner):
         return fold(reward, discount, last, q_next, q_next, self.n, longest=True)
 
 
+@part
 @dataclass(frozen=True)
 class LambdaReturn(Planner):
     """The mean of V[t, h] with weights (1 - lam) lam^(h-1), the rest on the longest rollout of at most `depth` steps."""
@@ -171,6 +176,7 @@ class LambdaReturn(Planner):
         return fold(mixed, self.lam * discount, last, q_next, q_next, self.depth, longest=True)
 
 
+@part
 @dataclass(frozen=True)
 class Single(Planner):
     """The best V[t, h] of each estimate by its own judgement: equation 5, "without TBP"."""
@@ -181,16 +187,19 @@ class Single(Planner):
         return fold(reward, discount, last, q_next, q_next, self.depth)
 
 
+@part
 @dataclass(frozen=True)
 class Twin(Planner):
     """Twin back-propagation, equations 7 and 8: each estimate picks h*, the other one tells the value there."""
 
     depth: int = 5
+    estimates: ClassVar[int | None] = 2
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
         return fold(reward, discount, last, q_next, _other(q_next), self.depth)
 
 
+@part
 @dataclass(frozen=True)
 class TwinReleased(Planner):
     """Twin back-propagation as the authors' released code computes it.
@@ -200,6 +209,7 @@ class TwinReleased(Planner):
     """
 
     depth: int = 5
+    estimates: ClassVar[int | None] = 2
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
         xp = q_next.__array_namespace__()

@@ -1,15 +1,18 @@
-"""What every recipe can do, whatever its family: be checked, changed by name, compared, and written as JSON."""
+"""What every recipe can do, whatever its family: be checked, changed by field names, compared, and written as JSON."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import pairwise
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from gemrl.algorithms.bodies import check_widths
+from gemrl.algorithms.parts import PARTS, parts_of
 from gemrl.core.exceptions import BadValue, UnknownName
+from gemrl.core.layout import Layout
 from gemrl.core.literals import parse_literal, parse_part
 from gemrl.core.suggestions import unknown
 from gemrl.core.validation import check_number
@@ -29,31 +32,74 @@ ELSEWHERE = {
 
 
 def number(default: float, doc: str, low: float = 1, high: float = INFINITY) -> Any:
-    """A field that holds a number from low to high; a whole one if its default is."""
+    """A field that holds a number from low to high; a whole number if its default is one."""
     return dataclasses.field(default=default, metadata={"doc": doc, "low": low, "high": high})
 
 
-def choice(default: Any, doc: str, *kinds: type) -> Any:
-    """A field that holds a value, often a part, of one of these kinds."""
-    return dataclasses.field(default=default, metadata={"doc": doc, "kinds": kinds})
+def choice(default: Any, doc: str, kind: type) -> Any:
+    """A field that holds a bool, a tuple of widths, or a part of this kind."""
+    return dataclasses.field(default=default, metadata={"doc": doc, "kind": kind})
 
 
 def falling(step: int, begins: int, steps: int, first: float, last: float) -> float:
-    """A share that falls in a straight line from first to last, over so many steps from step `begins` on."""
+    """A fraction that falls linearly from first to last over so many steps, starting at step `begins`."""
     return first + min(max((step - begins) / steps, 0.0), 1.0) * (last - first)
 
 
-def count_weights(inputs: int, widths: Sequence[int]) -> int:
-    """Weights of a perceptron's hidden layers."""
-    return sum(first * second for first, second in pairwise((inputs, *widths)))
-
-
 @dataclasses.dataclass(frozen=True)
-class Settings:
-    """Base of the recipes: named fields, some of which hold parts with fields of their own."""
+class BaseRecipe(ABC):
+    """The interface of a recipe: named fields, some of which hold parts with fields of their own.
 
-    parts: ClassVar[Mapping[str, type]] = {}
-    """Every kind of part that a text may spell."""
+    What follows is all that other packages ask of a recipe, whatever its family.
+    """
+
+    family: ClassVar[str]
+    """What all recipes of this class have in common, in a few words."""
+    needs: ClassVar[str]
+    """The observations and actions that it needs, in words."""
+
+    gamma: float = number(0.99, "discount factor", 0, 1)
+
+    @property
+    def learning_starts(self) -> int:
+        """Steps of random actions before any training."""
+        return 0
+
+    @property
+    def gradient_steps(self) -> int:
+        """Gradient steps of a round of training; 0 if the agent counts its updates itself."""
+        return 0
+
+    @property
+    def learning_rate(self) -> float:
+        """The optimizer's step size; 0 if it has none."""
+        return 0.0
+
+    @property
+    def evaluation_eps(self) -> float:
+        """The fraction of random actions in evaluations."""
+        return 0.0
+
+    @property
+    def reward_bound(self) -> float:
+        """Rewards are clipped to +- this for learning."""
+        return INFINITY
+
+    def epsilon(self, step: int) -> float | None:
+        """The fraction of random actions in training at a step; None where exploration is of another kind."""
+        return None
+
+    @abstractmethod
+    def fits(self, layout: Layout) -> bool:
+        """Whether it can act and learn with such observations and actions."""
+
+    @abstractmethod
+    def least_parameters(self, layout: Layout) -> int:
+        """A lower bound on the number of its parameters."""
+
+    def for_environment(self, env_id: str, layout: Layout) -> Self:
+        """The recipe with the preset of an environment, if it has one."""
+        return self
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -80,7 +126,7 @@ class Settings:
 
     def _parsed(self, name: str, text: str, *, part: bool) -> Any:
         try:
-            return parse_part(text, self.parts) if part else parse_literal(text)
+            return parse_part(text, PARTS) if part else parse_literal(text)
         except UnknownName:
             raise
         except BadValue as error:
@@ -88,7 +134,7 @@ class Settings:
 
     def warning(self, steps: int) -> str:
         """What to say before a training of so many steps, if all of them are warm-up."""
-        starts: int = getattr(self, "learning_starts", 0)
+        starts = self.learning_starts
         return (
             f"nothing is learnt in {steps:,} steps: learning_starts is {starts:,}; set a smaller one" if steps <= starts else ""
         )
@@ -112,7 +158,7 @@ def _unknown(name: str, present: Iterable[str]) -> UnknownName:
     """The error for a field that is not there."""
     if name in ELSEWHERE:
         return UnknownName(f"unknown field {name!r}: here it is {ELSEWHERE[name]}")
-    if any(name in kind().settable() for kind in Settings.__subclasses__()):
+    if any(name in kind().settable() for kind in BaseRecipe.__subclasses__()):
         return UnknownName(f"{name} is a field of other algorithms, not of this one{LIST_THEM}")
     return unknown("field", name, present, LIST_THEM)
 
@@ -167,14 +213,11 @@ def _replaced(part: Any, name: str, value: Any) -> Any:
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
     """Raises unless `value` is of the field's kind and in its range."""
-    kinds = field.metadata.get("kinds")
-    if kinds is None:
+    kind = field.metadata.get("kind")
+    if kind is None:
         check_number(field.name, value, field.metadata["low"], field.metadata["high"], whole=isinstance(field.default, int))
-    elif type(value) not in kinds:
-        names = "True or False" if kinds == (bool,) else " or ".join(kind.__name__ for kind in kinds)
+    elif kind is tuple:
+        check_widths(field.name, value)
+    elif not isinstance(value, kind):
+        names = "True or False" if kind is bool else " or ".join(parts_of(kind))
         raise BadValue(f"{field.name} must be {names}, not {value!r}")
-    elif kinds == (tuple,):
-        if not value:
-            raise BadValue(f"{field.name} must name at least one width, such as (400, 300)")
-        for width in value:
-            check_number(f"a width in {field.name}", width, 1, whole=True)

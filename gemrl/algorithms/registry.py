@@ -1,35 +1,37 @@
-"""Every algorithm as a recipe: a frozen dataclass whose named fields are all that may differ between two of them."""
+"""Every algorithm by name: its recipe, what it is, and what it is compared with."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any
 
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import LambdaReturn, NStep, Single, TwinReleased
+from gemrl.algorithms.recipe import BaseRecipe
 from gemrl.algorithms.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
 from gemrl.algorithms.recipes.discrete import CLIPPED, DDQN, DQN, DUELING, GEM_DISCRETE, RELEASED, DiscreteRecipe
 from gemrl.algorithms.recipes.nearest import NearestRecipe
 from gemrl.algorithms.recipes.soft import SoftRecipe
 from gemrl.algorithms.recipes.tabular import DOUBLE_Q, GEM_TABULAR, NSTEP_Q, Q_LEARNING, TabularRecipe
 from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
-from gemrl.core.exceptions import UnsupportedSpace
+from gemrl.core.exceptions import BadValue, UnsupportedSpace
+from gemrl.core.layout import Layout
 from gemrl.core.literals import split_setting
 from gemrl.core.suggestions import unknown
 
-if TYPE_CHECKING:
-    from gemrl.core.layout import Layout
-
 __all__ = [
+    "ALGORITHMS",
     "DDPG",
     "GEM",
     "GEM_TABULAR",
-    "GROUPS",
     "LADDER",
     "RECIPES",
     "REDQ",
     "TD3",
+    "Algorithm",
     "AnyRecipe",
+    "BaseRecipe",
     "DiscreteRecipe",
     "NearestRecipe",
     "NetworkRecipe",
@@ -40,124 +42,217 @@ __all__ = [
     "difference",
     "recipe",
     "recipe_for",
+    "register",
 ]
 
 NetworkRecipe = Recipe | SoftRecipe | DiscreteRecipe
-"""Of agents that learn networks from their memory, in rounds."""
-AnyRecipe = NetworkRecipe | TabularRecipe | NearestRecipe
+"""Recipes of agents that train networks from their memory, in rounds."""
+AnyRecipe = BaseRecipe
 
-GROUPS: dict[str, dict[str, tuple[str, AnyRecipe]]] = {
-    "GEM": {
-        "gem": ("Generalizable Episodic Memory, our default", GEM),
-        "gem-paper": (
-            "as the paper has it, wherever it speaks",
-            GEM.but(learning_rate=1e-3, layer_norm=False, actor_objective=FirstCritic(), separate_batches=True),
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A named recipe."""
+
+    name: str
+    summary: str
+    recipe: BaseRecipe
+    group: str
+    """The heading under which `gemrl algos` lists it."""
+    compared_with: str = "gem"
+    """The algorithm that it is best compared with."""
+    stands_for: str = ""
+    """The more general name that means this algorithm where its recipe fits: gem is gem-discrete where actions are discrete."""
+    variant_of: str = ""
+    """The algorithm that it is a variant of: gem for GEM's ablations and for its versions for other spaces."""
+
+
+ALGORITHMS: dict[str, Algorithm] = {}
+"""Every algorithm by name, in the order in which `gemrl algos` shows them."""
+
+RECIPES: dict[str, BaseRecipe] = {}
+"""The recipe of every algorithm by name."""
+
+
+def register(algorithm: Algorithm) -> Algorithm:
+    """Adds an algorithm, so that the command line, studies and saved files know it by name."""
+    if ALGORITHMS.get(algorithm.name, algorithm) != algorithm:
+        raise BadValue(f"an algorithm named {algorithm.name} exists already")
+    ALGORITHMS[algorithm.name] = algorithm
+    RECIPES[algorithm.name] = algorithm.recipe
+    return algorithm
+
+
+def _add(group: str, name: str, summary: str, recipe: BaseRecipe, **more: str) -> None:
+    register(Algorithm(name, summary, recipe, group, **more))
+
+
+_PAPER = GEM.but(learning_rate=1e-3, layer_norm=False, actor_objective=FirstCritic(), separate_batches=True)
+_AS_RELEASED = GEM.but(
+    batch_size=128,
+    tau=0.633,
+    learning_starts=25_000,
+    planner=TwinReleased(5),
+    norm_first=True,
+    action_twice=True,
+    regress_on_both=True,
+)
+_add("GEM", "gem", "Generalizable Episodic Memory, our default", GEM)
+_add("GEM", "gem-paper", "the paper's values, wherever it gives one", _PAPER, variant_of="gem")
+_add("GEM", "gem-released", "with the quirks of the authors' released code", _AS_RELEASED, variant_of="gem")
+
+_add("baselines", "td3", "twin delayed DDPG (Fujimoto et al., 2018)", TD3)
+for _name, _summary, _recipe in (
+    ("ddpg", "td3 with one critic, no smoothing, no delay (Lillicrap et al., 2016)", DDPG),
+    ("td3-sil", "td3 with self-imitation's lower bound (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
+    ("td3-nstep", "td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
+    ("optimality-tightening", "td3 with bounds from both sides (He et al., 2017)", TD3.but(bound=Tightening())),
+):
+    _add("baselines", _name, _summary, _recipe, compared_with="td3")
+_add("baselines", "sac", "soft actor-critic (Haarnoja et al., 2018)", SoftRecipe())
+_add("baselines", "redq", "randomised ensemble at GEM's update ratio (Chen et al., 2021)", REDQ)
+_add(
+    "baselines",
+    "mfec",
+    "model-free episodic control: best returns of nearest neighbours (Blundell et al., 2016)",
+    NearestRecipe(),
+)
+
+_ABLATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
+    ("no-tbp", "no twin back-propagation: each pair trusts its own choice", {"planner": Single}),
+    ("no-asymmetry", "symmetric loss", {"alpha": 1.0}),
+    ("lambda", "lambda-return instead of the best rollout", {"planner": lambda depth: LambdaReturn(0.9, depth)}),
+    ("nstep", "the longest rollout instead of the best", {"planner": NStep}),
+    ("one-step", "no rollouts", {"planner": lambda depth: NStep(1)}),
+)
+"""Each ablation is one field away from GEM; a planner is made for GEM's rollout cap."""
+
+
+def _ablations(base: str, gem: Recipe | DiscreteRecipe, group: str, **more: str) -> None:
+    depth = gem.planner.rollout_cap
+    for name, summary, changes in _ABLATIONS:
+        values = {field: value(depth) if callable(value) else value for field, value in changes.items()}
+        general = {"stands_for": f"gem-{name}"} if base != "gem" else {}
+        _add(group, f"{base}-{name}", summary, gem.but(**values), variant_of="gem", **general, **more)
+
+
+_ablations("gem", GEM, "ablations")
+
+_DISCRETE = "discrete actions"
+_add(_DISCRETE, "gem-discrete", "GEM for discrete actions", GEM_DISCRETE, stands_for="gem", variant_of="gem")
+_add(
+    _DISCRETE,
+    "gem-discrete-released",
+    "with the quirks of the authors' released code: six networks",
+    RELEASED,
+    compared_with="gem-discrete",
+    stands_for="gem-released",
+    variant_of="gem",
+)
+_add(_DISCRETE, "dqn", "deep Q-network (Mnih et al., 2015)", DQN, compared_with="gem-discrete")
+_add(_DISCRETE, "ddqn", "double DQN (van Hasselt et al., 2016)", DDQN, compared_with="dqn")
+_add(_DISCRETE, "dueling-dqn", "ddqn with dueling streams (Wang et al., 2016)", DUELING, compared_with="ddqn")
+_add(
+    _DISCRETE,
+    "clipped-ddqn",
+    "clipped double DQN: two networks, the smaller value (Fujimoto et al., 2018)",
+    CLIPPED,
+    compared_with="dqn",
+)
+_ablations("gem-discrete", GEM_DISCRETE, _DISCRETE, compared_with="gem-discrete")
+
+for _rung, (_summary, _recipe) in enumerate(
+    zip(
+        (
+            "one pair, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
+            "+ LayerNorm",
+            "+ 200 updates per 100 steps",
+            "+ a second pair of critics",
+            "+ asymmetric loss",
+            "+ the best rollout of each pair",
+            "+ twin back-propagation: this is gem",
         ),
-        "gem-released": (
-            "with the quirks of the authors' released code",
-            GEM.but(
-                batch_size=128,
-                tau=0.633,
-                learning_starts=25_000,
-                planner=TwinReleased(5),
-                norm_first=True,
-                action_twice=True,
-                regress_on_both=True,
-            ),
-        ),
-    },
-    "baselines": {
-        "td3": ("twin delayed DDPG (Fujimoto et al., 2018)", TD3),
-        "ddpg": ("td3 with one critic, no smoothing, no delay (Lillicrap et al., 2016)", DDPG),
-        "sac": ("soft actor-critic (Haarnoja et al., 2018)", SoftRecipe()),
-        "td3-sil": ("td3 with self-imitation's lower bound (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
-        "td3-nstep": ("td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
-        "redq": ("randomised ensemble at GEM's update ratio (Chen et al., 2021)", REDQ),
-        "mfec": ("model-free episodic control: best returns of nearest neighbours (Blundell et al., 2016)", NearestRecipe()),
-        "optimality-tightening": ("td3 with bounds from both sides (He et al., 2017)", TD3.but(bound=Tightening())),
-    },
-    "ablations": {
-        "gem-no-tbp": ("no twin back-propagation: each pair trusts its own choice", GEM.but(planner=Single(5))),
-        "gem-no-asymmetry": ("squared loss", GEM.but(alpha=1.0)),
-        "gem-lambda": ("lambda-return in place of the best rollout", GEM.but(planner=LambdaReturn(0.9, 5))),
-        "gem-nstep": ("the longest rollout in place of the best", GEM.but(planner=NStep(5))),
-        "gem-one-step": ("no rollouts", GEM.but(planner=NStep(1))),
-    },
-    "discrete actions": {
-        "gem-discrete": ("GEM for discrete actions; what gem means where actions are discrete", GEM_DISCRETE),
-        "gem-discrete-released": ("with the quirks of the authors' released code: six networks", RELEASED),
-        "dqn": ("deep Q-network (Mnih et al., 2015)", DQN),
-        "ddqn": ("double DQN (van Hasselt et al., 2016)", DDQN),
-        "dueling-dqn": ("ddqn with dueling streams (Wang et al., 2016)", DUELING),
-        "clipped-ddqn": ("clipped double DQN: two networks, the smaller value (Fujimoto et al., 2018)", CLIPPED),
-        "gem-discrete-no-tbp": ("no twin back-propagation", GEM_DISCRETE.but(planner=Single(1000))),
-        "gem-discrete-no-asymmetry": ("Huber's loss as it is", GEM_DISCRETE.but(alpha=1.0)),
-        "gem-discrete-lambda": ("lambda-return in place of the best rollout", GEM_DISCRETE.but(planner=LambdaReturn(0.9, 1000))),
-        "gem-discrete-nstep": ("the longest rollout in place of the best", GEM_DISCRETE.but(planner=NStep(1000))),
-        "gem-discrete-one-step": ("no rollouts", GEM_DISCRETE.but(planner=NStep(1))),
-    },
-    "ladder": {
-        f"ladder-{rung}": (summary, recipe)
-        for rung, (summary, recipe) in enumerate(
-            zip(
-                (
-                    "one pair, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
-                    "+ LayerNorm",
-                    "+ 200 updates per 100 steps",
-                    "+ a second pair of critics",
-                    "+ asymmetric loss",
-                    "+ the best rollout of each pair",
-                    "+ twin back-propagation: this is gem",
-                ),
-                LADDER,
-                strict=True,
-            )
-        )
-    },
-    "tabular": {
-        "gem-tabular": ("GEM on tables: the paper's Algorithm 3", GEM_TABULAR),
-        "gem-tabular-no-tbp": (
-            "no twin back-propagation: a table trusts its own choice",
-            GEM_TABULAR.but(planner=Single(1000)),
-        ),
-        "q-learning": ("Q-learning (Watkins, 1989)", Q_LEARNING),
-        "double-q": ("double Q-learning (van Hasselt, 2010)", DOUBLE_Q),
-        "nstep-q": ("Q-learning with 5-step returns", NSTEP_Q),
-    },
-}
-"""Every named algorithm with a line on it, as `gemrl algos` shows them."""
+        LADDER,
+        strict=True,
+    )
+):
+    _add("ladder", f"ladder-{_rung}", _summary, _recipe, compared_with=f"ladder-{_rung - 1}" if _rung else "gem")
 
-RECIPES: dict[str, AnyRecipe] = {name: recipe for group in GROUPS.values() for name, (_, recipe) in group.items()}
-"""Every named algorithm."""
+_add("tabular", "gem-tabular", "GEM on tables: the paper's Algorithm 3", GEM_TABULAR, stands_for="gem", variant_of="gem")
+_add(
+    "tabular",
+    "gem-tabular-no-tbp",
+    "no twin back-propagation: a table trusts its own choice",
+    GEM_TABULAR.but(planner=Single(1000)),
+    compared_with="gem-tabular",
+    stands_for="gem-no-tbp",
+    variant_of="gem",
+)
+_add("tabular", "q-learning", "Q-learning (Watkins, 1989)", Q_LEARNING, compared_with="gem-tabular")
+_add("tabular", "double-q", "double Q-learning (van Hasselt, 2010)", DOUBLE_Q, compared_with="gem-tabular")
+_add("tabular", "nstep-q", "Q-learning with 5-step returns", NSTEP_Q, compared_with="gem-tabular")
 
 
-def recipe(name: str) -> AnyRecipe:
+def groups() -> dict[str, dict[str, Algorithm]]:
+    """All algorithms by group and name."""
+    found: dict[str, dict[str, Algorithm]] = {}
+    for name, algorithm in ALGORITHMS.items():
+        found.setdefault(algorithm.group, {})[name] = algorithm
+    return found
+
+
+def recipe(name: str) -> BaseRecipe:
     """The recipe of that name."""
     if name not in RECIPES:
         raise unknown("algorithm", name, RECIPES, f"; known: {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
-def recipe_for(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> AnyRecipe:
-    """The recipe `algo` with the environment's preset and then the settings, each field=value."""
+def recipe_for(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> BaseRecipe:
+    """The recipe `algo` with the environment's preset and then the settings, each "field=value"."""
     return recipe(algo).for_environment(env_id, layout).but_from_text([split_setting(setting) for setting in settings])
 
 
 def algorithm_for(name: str, layout: Layout) -> str:
-    """The algorithm of that name, or its kin that fits an environment: gem is gem-discrete where actions are discrete."""
+    """The algorithm that a name means for such observations and actions: gem is gem-discrete where actions are discrete."""
     recipe(name)
-    kin = (name.replace("gem", prefix, 1) for prefix in ("gem-tabular", "gem-discrete")) if name.startswith("gem") else ()
-    for candidate in (*kin, name):
-        if candidate in RECIPES and RECIPES[candidate].fits(layout):
+    special = [other.name for other in reversed(ALGORITHMS.values()) if other.stands_for == name]
+    for candidate in (*special, name):
+        if RECIPES[candidate].fits(layout):
             return candidate
     others = [other for other, chosen in RECIPES.items() if chosen.fits(layout)]
-    hint = f"; these fit: {', '.join(others)}" if others else ", and nothing else here fits it"
+    hint = f"; these fit: {', '.join(others)}" if others else ", and no other algorithm fits it"
     raise UnsupportedSpace(f"{name} needs {recipe(name).needs}, which this environment does not have{hint}")
 
 
-def difference(a: AnyRecipe, b: AnyRecipe) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two recipes differ, each with its two values; across families, the family first."""
-    sides = [{"family": side.family} | vars(side) for side in (a, b)]
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    pairs = {name: (sides[0].get(name), sides[1].get(name)) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+def general_name(name: str) -> str:
+    """The name that people use for an algorithm: gem for gem-discrete."""
+    known = ALGORITHMS.get(name)
+    return known.stands_for or name if known else name
+
+
+def algorithm_in(label: str) -> Algorithm | None:
+    """The algorithm that a label of runs begins with, such as "gem-discrete-depth=5" or "gem depth=5"."""
+    matches = [name for name in ALGORITHMS if label == name or label.startswith((f"{name} ", f"{name}-"))]
+    return ALGORITHMS[max(matches, key=len)] if matches else None
+
+
+def difference(a: BaseRecipe, b: BaseRecipe) -> dict[str, tuple[Any, Any]]:
+    """The fields in which two recipes differ, each with its two values; across families, the family first.
+
+    Where both hold a part of the same kind, the part's own fields are named.
+    """
+    return _difference({"family": a.family} | vars(a), {"family": b.family} | vars(b))
+
+
+def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    found: dict[str, tuple[Any, Any]] = {}
+    for name in dict.fromkeys([*first, *second]):
+        one, other = first.get(name), second.get(name)
+        if one == other:
+            continue
+        if is_dataclass(one) and type(one) is type(other):
+            found |= _difference(vars(one), vars(other))
+        else:
+            found[name] = one, other
+    return found

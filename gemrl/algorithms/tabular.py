@@ -7,18 +7,21 @@ evenly, moves toward its return. All returns of an episode are planned once, fro
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
+from gemrl.algorithms.parts import part
 from gemrl.algorithms.planning import NStep, Planner, Twin
 from gemrl.core.validation import check_number
 
 Array = np.ndarray
 
 
+@part
 @dataclass(frozen=True)
 class StepSize:
     """alpha = first * (1 + n / scale)^-power at the n-th update of a pair: Robbins-Monro for 1/2 < power <= 1, constant for 0."""
@@ -37,21 +40,34 @@ class StepSize:
         return self.first * (1 + n / self.scale) ** -self.power
 
 
+class TableBootstrap(ABC):
+    """How a table values a next state."""
+
+    tables: ClassVar[int | None] = None
+    """How many tables it needs; None if any number will do."""
+
+    @abstractmethod
+    def __call__(self, q: Array) -> Array:
+        """Values [K, ...] of tables [K, ..., A]."""
+
+
+@part
 @dataclass(frozen=True)
-class Own:
+class Own(TableBootstrap):
     """A table's value of the next state by its own judgement: max_a Q(i)(s', a)."""
 
     def __call__(self, q: Array) -> Array:
-        """Values [K, ...] of tables [K, ..., A]."""
         return q.max(-1)
 
 
+@part
 @dataclass(frozen=True)
-class Crossed:
-    """Double Q-learning's: the table chooses the action, the other one tells its value."""
+class Crossed(TableBootstrap):
+    """Double Q-learning's: the table chooses the action, the other one gives its value."""
+
+    tables: ClassVar[int | None] = 2
 
     def __call__(self, q: Array) -> Array:
-        """Values [K, ...] of tables [K, ..., A]."""
         return np.take_along_axis(q[::-1], q.argmax(-1)[..., None], -1)[..., 0]
 
 
@@ -61,7 +77,7 @@ class Tabular:
 
     planner: Planner = Twin(1000)
     tables: int = 2
-    bootstrap: Own | Crossed = Own()
+    bootstrap: TableBootstrap = Own()
     step_size: StepSize = StepSize()
     epsilon: float = 0.3
     """How often an action is random."""

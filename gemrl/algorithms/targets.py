@@ -1,42 +1,58 @@
-"""Where a critic's targets come from, and what else pulls at a critic: parts of a recipe, pure data."""
+"""Where a critic's targets come from, and what bounds its values: parts of a recipe, pure data."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.algorithms.parts import part, parts_of
+from gemrl.algorithms.planning import NStep, Planner, Twin
 from gemrl.core.exceptions import BadValue
 from gemrl.core.validation import check_number
 
-PLANNERS: tuple[type[Planner], ...] = (Twin, Single, NStep, LambdaReturn, TwinReleased)
+
+def check_planner(planner: object, estimates: int, field: str) -> None:
+    """Raises unless it is a planner that works with so many estimates; `field` is what sets their number."""
+    if not isinstance(planner, Planner):
+        raise BadValue(f"planner must be one of {', '.join(parts_of(Planner))}, not {planner!r}")
+    if planner.estimates not in (None, estimates):
+        raise BadValue(f"{planner} needs {planner.estimates} estimates: {field} must be {planner.estimates}, not {estimates}")
 
 
-def check_planner(planner: Planner, pairs: int) -> None:
-    """Raises unless it is a planner, and has the two groups of estimates that twin back-propagation needs."""
-    if type(planner) not in PLANNERS:
-        raise BadValue(f"planner must be one of {', '.join(kind.__name__ for kind in PLANNERS)}, not {planner!r}")
-    if isinstance(planner, (Twin, TwinReleased)) and pairs != 2:
-        raise BadValue(f"{planner} exchanges values between two groups: n_pairs must be 2, not {pairs}")
+class Targets(ABC):
+    """Where a critic's targets come from."""
+
+    stored: ClassVar[bool]
+    """Whether returns are planned over the whole memory and stored in it, or computed for each minibatch."""
+
+    @property
+    @abstractmethod
+    def planner(self) -> Planner:
+        """The planner of these targets."""
 
 
+@part
 @dataclass(frozen=True)
-class Planned:
-    """Returns that are planned over the whole memory and stored in it; targets move every so many environment steps."""
+class Planned(Targets):
+    """Returns that are planned over the whole memory and stored in it; target networks move every so many environment steps."""
 
     planner: Planner = Twin(5)
+    stored: ClassVar[bool] = True
 
 
+@part
 @dataclass(frozen=True)
-class Fresh:
-    """n-step targets computed on each minibatch; targets move every so many updates.
+class Fresh(Targets):
+    """n-step targets computed for each minibatch; target networks move every so many updates.
 
-    The value of a state is the smallest of a pair's critics, or of `subset` critics drawn anew for each minibatch.
+    The value of a state is the smallest of a pair's critics, or of `subset` critics drawn for each minibatch.
     """
 
     n: int = 1
     subset: int = 0
     cap: ClassVar[str] = "n"
+    stored: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         check_number("n", self.n, 1, whole=True)
@@ -48,17 +64,29 @@ class Fresh:
         return NStep(self.n)
 
 
+class Bound(ABC):
+    """What else a critic's values are pulled toward, with a weight: they should lie between a lower and an upper bound."""
+
+    weight: float
+    every: int | None = None
+    """Environment steps between two computations of stored returns; None if it stores none."""
+
+
+@part
 @dataclass(frozen=True)
-class NoBound:
+class NoBound(Bound):
     """Nothing but the regression on targets."""
 
+    weight: ClassVar[float] = 0.0  # type: ignore[misc]
 
+
+@part
 @dataclass(frozen=True)
-class SelfImitation:
+class SelfImitation(Bound):
     """Self-imitation's lower bound: weight (R - Q)_+^2, with R the return of the stored episode.
 
-    R follows the episode for up to `horizon` steps and bootstraps where a time limit cut it. All R are computed
-    anew every `every` environment steps.
+    R follows the episode for up to `horizon` steps and bootstraps where a time limit cut it. All R are computed again every
+    `every` environment steps.
     """
 
     weight: float = 1.0
@@ -71,8 +99,9 @@ class SelfImitation:
         check_number("every", self.every, 1, whole=True)
 
 
+@part
 @dataclass(frozen=True)
-class Tightening:
+class Tightening(Bound):
     """Optimality tightening (He et al., 2017): weight (L - Q)_+^2 + weight (Q - U)_+^2.
 
     L is the best return of 1..reach steps after (s, a), U the tightest bound from 1..reach steps before it.

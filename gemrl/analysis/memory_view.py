@@ -12,7 +12,6 @@ import numpy as np
 
 from gemrl.algorithms.planning import NStep, Planner
 from gemrl.algorithms.registry import AnyRecipe, TabularRecipe
-from gemrl.algorithms.targets import Planned
 from gemrl.core.exceptions import BadValue
 
 if TYPE_CHECKING:
@@ -157,10 +156,10 @@ class Numbers:
 
 
 def planner_of(algo: str, chosen: AnyRecipe) -> Planner:
-    """What plans the returns in the memory of a recipe; raises if nothing does."""
-    targets = vars(chosen).get("targets")
-    if not isinstance(targets, Planned):
-        if isinstance(chosen, TabularRecipe):
-            raise BadValue(f"{algo} keeps its values in tables, which gemrl memory does not draw: model.agent.learner.q has them")
-        raise BadValue(f"{algo} plans no returns in its memory, so there is nothing to show; gem and its relatives do")
+    """The planner of the returns in a recipe's memory; raises if it stores none."""
+    targets = chosen.settable().get("targets")
+    if isinstance(chosen, TabularRecipe):
+        raise BadValue(f"{algo} keeps its values in tables, which gemrl memory does not draw: model.agent.learner.q has them")
+    if targets is None or not targets.stored:
+        raise BadValue(f"{algo} plans no returns in its memory, so there is nothing to show; gem and its variants do")
     return targets.planner

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 from itertools import count
 from typing import NamedTuple
+
+from gemrl.algorithms.registry import algorithm_in
 
 BLUE, ORANGE, GREEN, PURPLE, AMBER, SKY, GREY = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#777777"
 BLACK = "#000000"
@@ -27,8 +28,9 @@ class Style(NamedTuple):
 
 
 def is_gem(name: str) -> bool:
-    """Whether a method is gem or one of its kin, with settings in its name or without."""
-    return re.split("[- ]", name)[0] == "gem"
+    """Whether a method is gem or one of its variants, with settings in its name or without."""
+    algorithm = algorithm_in(name)
+    return algorithm is not None and "gem" in (algorithm.name, algorithm.variant_of)
 
 
 def styles(names: Iterable[str]) -> dict[str, Style]:

@@ -8,22 +8,17 @@ from typing import Any
 from rich import box
 from rich.table import Table
 
-from gemrl.algorithms.recipes.discrete import DDQN, DQN, GEM_DISCRETE
-from gemrl.algorithms.registry import GEM, GEM_TABULAR, GROUPS, LADDER, RECIPES, TD3, AnyRecipe, difference
+from gemrl.algorithms.parts import parts_of
+from gemrl.algorithms.registry import RECIPES, AnyRecipe, difference, groups
 from gemrl.core.text import short
 
-PARENTS: dict[str, tuple[str, AnyRecipe]] = {
-    **dict.fromkeys(("ddpg", "td3-sil", "td3-nstep", "optimality-tightening"), ("td3", TD3)),
-    **{name: ("gem-tabular", GEM_TABULAR) for name in GROUPS["tabular"] if name != "gem-tabular"},
-    **{name: ("gem-discrete", GEM_DISCRETE) for name in GROUPS["discrete actions"] if name.startswith("gem-discrete-")},
-    "dqn": ("gem-discrete", GEM_DISCRETE),
-    **dict.fromkeys(("ddqn", "clipped-ddqn"), ("dqn", DQN)),
-    "dueling-dqn": ("ddqn", DDQN),
-    **{f"ladder-{rung}": (f"ladder-{rung - 1}", LADDER[rung - 1]) for rung in range(1, len(LADDER))},
-}
-"""What a recipe is best compared with, where that is not gem."""
-
 INNER = {
+    "net_arch": "of Perceptron: hidden layer widths of actor and critics",
+    "layer_norm": "of Perceptron: LayerNorm after each hidden layer",
+    "norm_first": "of Perceptron: a hidden layer's ReLU comes after its LayerNorm, not before it",
+    "action_twice": "of Perceptron: critics take the action again behind their first layer",
+    "width": "of Residual: features of a block",
+    "blocks": "of Residual: how many blocks",
     "planner": "of Planned: Twin, Single, NStep, LambdaReturn or TwinReleased",
     "depth": "the rollout cap of the planner (the paper's d); n of NStep and of Fresh targets",
     "lam": "LambdaReturn's decay",
@@ -53,16 +48,16 @@ INNER_TABULAR = {
 def algorithms_table() -> Table:
     """Each recipe with what it differs in from the one it is best compared with."""
     table = Table("algorithm", "what it is", "differs from", "in", box=box.SIMPLE_HEAD)
-    for group, members in GROUPS.items():
+    for group, members in groups().items():
         table.add_section()
         table.add_row(f"[bold]{group}")
-        for name, (summary, recipe) in members.items():
-            parent, other = PARENTS.get(name, ("gem", GEM))
-            changes = difference(other, recipe)
+        for name, algorithm in members.items():
+            parent = algorithm.compared_with
+            changes = difference(RECIPES[parent], algorithm.recipe)
             if "family" in changes:
                 changes = {"family": changes["family"]}
             told = "\n".join(f"{field} = {short(new)}" for field, (_, new) in changes.items())
-            table.add_row(f"  {name}", summary, parent if told else "", told)
+            table.add_row(f"  {name}", algorithm.summary, parent if told else "", told)
     table.caption = (
         "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer, with discrete actions and tables, and 5 elsewhere"
     )
@@ -85,7 +80,7 @@ def _fields_table(recipes: dict[str, AnyRecipe], inner: dict[str, str]) -> Table
         for field in dataclasses.fields(recipe):
             fields.setdefault(field.name, field)
     for name, field in fields.items():
-        kinds = [kind.__name__ for kind in field.metadata.get("kinds", ()) if kind not in (bool, tuple)]
+        kinds = list(parts_of(field.metadata.get("kind", bool)))
         choices = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
         table.add_row(name, *(_value(recipe, name) for recipe in recipes.values()), field.metadata["doc"] + choices)
     table.add_section()

@@ -52,7 +52,7 @@ class Attributes:
     @property
     def learning_rate(self) -> float:
         """The step size of Adam; 0 for tables, which have none."""
-        return getattr(self.recipe, "learning_rate", 0.0)
+        return self.recipe.learning_rate
 
     @property
     def exploration_rate(self) -> float:

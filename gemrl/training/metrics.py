@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.algorithms.registry import AnyRecipe, DiscreteRecipe, NearestRecipe, TabularRecipe
+from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.steps import EpisodeResult
 from gemrl.training.evaluation import Evaluation
 from gemrl.training.loop import Event
@@ -53,7 +53,7 @@ class Metrics:
     @property
     def updates(self) -> int:
         """Gradient steps so far, of agents that take them in rounds."""
-        return 0 if isinstance(self._recipe, TabularRecipe) else self._rounds * self._recipe.gradient_steps
+        return self._rounds * self._recipe.gradient_steps
 
     @property
     def finished(self) -> list[EpisodeResult]:
@@ -95,14 +95,15 @@ class Metrics:
             "time/time_elapsed": round(elapsed, 3),
             "time/fps": round((step - self._first) / max(elapsed, 1e-9), 1),
         }
-        if not isinstance(self._recipe, TabularRecipe):  # tables tell of their updates and step sizes with their losses
+        if self._recipe.gradient_steps:  # tables report their updates and step sizes with their losses
             line["train/n_updates"] = self.updates
             line["train/learning_rate"] = self._recipe.learning_rate
         if self._finished:
             line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
             line["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))
-        if isinstance(self._recipe, DiscreteRecipe | TabularRecipe | NearestRecipe):
-            line["rollout/exploration_rate"] = self._recipe.epsilon(step)
+        epsilon = self._recipe.epsilon(step)
+        if epsilon is not None:
+            line["rollout/exploration_rate"] = epsilon
         line |= {f"train/{name}": value for name, value in self._losses.items()}
         if evaluation:
             line["eval/mean_reward"] = evaluation.return_mean

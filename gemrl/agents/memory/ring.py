@@ -1,8 +1,8 @@
-"""The episodic memory: a ring of transitions in time order, one lane per environment, with their planned returns beside them.
+"""The episodic memory: a ring of transitions in time order, one lane per environment, with their planned returns.
 
-A lane holds the newest rows of one environment, so what survives overwriting is always the suffix of a trajectory. Rows enter
-at once but can be drawn only after they were planned: `unplanned` counts the newest rows that were not. The functions here are
-pure and run on the device; callers donate the memory, so that it is updated in place.
+A lane holds the newest rows of one environment, so what survives overwriting is always the end of a trajectory. Rows enter at
+once but can be drawn only after their return was planned: `unplanned` counts the newest rows whose return was not. The functions
+are pure and run on the device; callers donate the memory, so that it is updated in place.
 """
 
 from __future__ import annotations
@@ -17,9 +17,7 @@ import numpy as np
 from gemrl.agents.memory.frames import Frames, NewFrames, stored
 from gemrl.algorithms.planning import Planner
 from gemrl.core.arrays import Array
-from gemrl.core.exceptions import ModelFileError
 from gemrl.core.layout import Layout
-from gemrl.core.snapshot import Snapshot, fitting
 from gemrl.core.validation import check_memory
 
 
@@ -66,9 +64,13 @@ class Memory(eqx.Module):
 
     @staticmethod
     def empty(lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
-        """A memory of `capacity` rows per lane: on the device, or on the host, of numpy arrays to be written to in place."""
+        """A memory of `capacity` rows per lane: on the device, or on the host as numpy arrays that are written in place."""
         check_memory(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
-        memory = _empty(lanes, capacity, layout, pairs)
+        values = np.zeros((pairs, lanes, capacity), np.float32)
+        counts = (np.zeros(lanes, np.int32) for _ in range(3))  # head, size, unplanned
+        frames = Frames.empty(lanes, capacity, layout) if layout.frames > 1 else None
+        rows = empty_rows(lanes, capacity, stored(layout))
+        memory = Memory(rows, values, np.full_like(values, np.nan), frames, *counts)
         return memory if host else jax.tree.map(jnp.array, memory)
 
     @property
@@ -79,36 +81,6 @@ class Memory(eqx.Module):
     def observations(self, lane: Array, kept: Array, frames: int) -> Array:
         """What was seen [*S, *O], of what the rows of lanes [*S] kept of it: stacks of `frames` images, or the same."""
         return kept if self.frames is None else self.frames.stacks(lane, kept, frames)
-
-    def snapshot(self) -> Snapshot:
-        """Its filled rows, without a copy where the device is the host."""
-        # A lane whose head is not at its size has wrapped: its rows may stand anywhere. Else those beyond were never written.
-        wrapped = bool((np.asarray(self.head) != np.asarray(self.size)).any())
-        filled = self.capacity if wrapped else int(self.size.max())
-        arrays = {name: _filled(name, np.asarray(column), filled) for name, column in _columns(self).items()}
-        counts = {name: np.asarray(getattr(self, name)) for name in _COUNTS}
-        images = self.frames.used if self.frames is not None else 0
-        return Snapshot({"filled": filled, "images": images}, arrays | counts | _images(self, images))
-
-    @staticmethod
-    def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
-        """The memory of this shape whose snapshot was taken."""
-        check_memory(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
-        filled, memory = saved.facts["filled"], _empty(lanes, capacity, layout, pairs)
-        if not isinstance(filled, int) or not 0 <= filled <= capacity:
-            raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
-        room = memory.frames.pixels.shape[1] if memory.frames is not None else 0
-        images = saved.facts.get("images", room)
-        if not isinstance(images, int) or not 0 <= images <= room:
-            raise ModelFileError(f"a memory with room for {room} images cannot hold {images}")
-        counts = {name: getattr(memory, name) for name in _COUNTS}
-        wanted = {name: _filled(name, column, filled) for name, column in _columns(memory).items()}
-        wanted |= counts | _images(memory, images)
-        for name, array in fitting(saved.arrays, wanted).items():
-            if name in counts and not ((array >= 0) & (array <= capacity)).all():
-                raise ModelFileError(f"array {name} counts beyond a memory of {capacity} rows")
-            wanted[name][...] = array
-        return memory if host else jax.tree.map(jnp.array, memory)
 
     def __len__(self) -> int:
         """Rows filled, over all lanes."""
@@ -149,34 +121,6 @@ class Memory(eqx.Module):
         return lengths
 
 
-_COUNTS = ("head", "size", "unplanned")
-
-
-def _empty(lanes: int, capacity: int, layout: Layout, pairs: int) -> Memory:
-    """A memory on the host, each array its own."""
-    values = np.zeros((pairs, lanes, capacity), np.float32)
-    counts = (np.zeros(lanes, np.int32) for _ in _COUNTS)
-    frames = Frames.empty(lanes, capacity, layout) if layout.frames > 1 else None
-    return Memory(empty_rows(lanes, capacity, stored(layout)), values, np.full_like(values, np.nan), frames, *counts)
-
-
-def _columns(memory: Memory) -> dict[str, Array]:
-    """All that has a value per row, by name."""
-    return memory.rows.columns() | {"q_next": memory.q_next, "planned": memory.planned}
-
-
-def _images(memory: Memory, count: int) -> dict[str, np.ndarray]:
-    """The first so many places for images that rows refer to, and how many were ever written, by name."""
-    if memory.frames is None:
-        return {}
-    return {"frames": np.asarray(memory.frames.pixels)[:, :count], "frames_written": np.asarray(memory.frames.written)}
-
-
-def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
-    """The filled rows of a column, as a view."""
-    return column[:, :, :filled] if name in ("q_next", "planned") else column[:, :filled]
-
-
 def row_bytes(layout: Layout, pairs: int) -> int:
     """Bytes of one row: two observations, action, reward, discount, last, two values of each pair, and an image it refers to."""
     kept = stored(layout)
@@ -214,3 +158,91 @@ def cut(memory: Memory, lane: Array) -> Memory:
     newest = (memory.head[lane] - 1) % memory.capacity
     rows = memory.rows._replace(last=memory.rows.last.at[lane, newest].set(memory.size[lane] > 0))
     return eqx.tree_at(lambda m: m.rows, memory, rows)
+
+
+class RowIndex(NamedTuple):
+    """Rows of the memory: lane, position in its ring, and how many older rows the lane has. Each [*S]."""
+
+    lane: Array
+    position: Array
+    offset: Array
+
+
+def draw(memory: Memory, key: Array, shape: tuple[int, ...], *, planned: bool) -> RowIndex:
+    """Rows drawn uniformly, with replacement, from all rows or from those with a planned return; `shape` is S."""
+    ready = memory.size - memory.unplanned if planned else memory.size
+    ends = jnp.cumsum(ready)
+    flat = jax.random.randint(key, shape, 0, ends[-1])
+    lane = jnp.searchsorted(ends, flat, side="right")
+    offset = flat - (ends - ready)[lane]
+    return RowIndex(lane, ((memory.head - memory.size)[lane] + offset) % memory.capacity, offset)
+
+
+class Chunks:
+    """The newest stale[e] rows of each lane in chunks of about `rows` rows, to be valued one chunk after the other."""
+
+    def __init__(self, memory: Memory, stale: Array, rows: int) -> None:
+        lanes = memory.rows.reward.shape[0]
+        self._memory, self._stale, self._width = memory, stale, max(1, rows // lanes)
+        self._lane, self._start = jnp.arange(lanes)[:, None], (memory.head - stale)[:, None]
+        self.count = -(-stale.max() // self._width)
+
+    def next_observations(self, number: Array) -> tuple[Array, Array]:
+        """Lane [B] and next observation, as the memory stores it, [B, *O] of the rows in a chunk."""
+        position = self._position(number)
+        kept = self._memory.rows.next_observation[self._lane, position]
+        lane = jnp.broadcast_to(self._lane, position.shape)
+        return lane.reshape(-1), kept.reshape(position.size, *kept.shape[2:])
+
+    def write(self, number: Array, q_next: Array, values: Array) -> Array:
+        """q_next [K, E, N] with the values [K, B] of a chunk's rows."""
+        offset = number * self._width + jnp.arange(self._width)
+        # Rows beyond the stale ones get a position outside the ring, which a scatter drops.
+        position = jnp.where(offset < self._stale[:, None], self._position(number), self._memory.capacity)
+        values = values.reshape(-1, len(self._lane), self._width)
+        return q_next.at[:, self._lane, position].set(values, mode="drop")
+
+    def _position(self, number: Array) -> Array:
+        return (self._start + number * self._width + jnp.arange(self._width)) % self._memory.capacity
+
+
+def plan(memory: Memory, planner: Planner) -> Memory:
+    """The memory with the return of every row planned from its `q_next`."""
+    capacity = memory.capacity
+    position = jnp.arange(capacity)
+    # In this order the unfilled rows come first, then the filled ones from oldest to newest, so nothing follows the newest.
+    to_time = (memory.head[:, None] + position) % capacity
+    to_ring = (position - memory.head[:, None]) % capacity
+
+    def in_time(x: Array) -> Array:
+        return jnp.take_along_axis(x, jnp.broadcast_to(to_time, x.shape), axis=-1)
+
+    rows = memory.rows
+    returns = planner(in_time(rows.reward), in_time(rows.discount), in_time(rows.last), in_time(memory.q_next))
+    returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
+    age = (memory.head[:, None] - 1 - position) % capacity
+    planned = jnp.where(age < memory.size[:, None], returns, jnp.nan)
+    return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+
+
+NEWEST = 256
+"""New rows of a lane up to which `plan_newest` need not plan the whole memory."""
+
+
+def plan_newest(memory: Memory, planner: Planner) -> Memory:
+    """The same as `plan`, if no value of a planned row has changed: new rows change only returns that can reach them."""
+    capacity, window = memory.capacity, planner.rollout_cap - 1 + NEWEST
+    if window >= capacity:
+        return plan(memory, planner)
+    age = jnp.arange(window)[::-1]
+    lane, position = jnp.arange(len(memory.head))[:, None], (memory.head[:, None] - 1 - age) % capacity
+
+    def newest(memory: Memory) -> Memory:
+        rows = memory.rows
+        reward, discount, last = (x[lane, position] for x in (rows.reward, rows.discount, rows.last))
+        returns = planner(reward, discount, last, memory.q_next[:, lane, position])
+        returns = jnp.where(age < memory.size[:, None], returns, jnp.nan)
+        planned = memory.planned.at[:, lane, position].set(returns)
+        return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+
+    return jax.lax.cond(memory.unplanned.max() <= NEWEST, newest, lambda memory: plan(memory, planner), memory)

@@ -1,93 +1,149 @@
-"""The deterministic actor and an ensemble of critics."""
+"""The actor and an ensemble of critics on any network body, what they see, and one optimizer step on their weights."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
 
 import equinox as eqx
-import jax.numpy as jnp
+import jax
 import numpy as np
+import optax
 
-from gemrl.agents.networks.mlp import MLP, Folded, FoldedMLP
+from gemrl.agents.normalization import Normalizer
 from gemrl.core.arrays import Array
+
+
+class BodyNetwork(eqx.Module):
+    """A network that is built from a body: hidden layers and a linear output.
+
+    A body that keeps running statistics, such as BatchNorm's, updates them in `training` and uses them when it is called.
+    """
+
+    @abstractmethod
+    def __call__(self, x: Array, again: Array | None = None) -> Array:
+        """x [B, inputs] -> [B, outputs]; `again` [B, A] is the action of a critic, for bodies that take it a second time."""
+
+    def training(self, x: Array, again: Array | None = None) -> tuple[Array, Any]:
+        """Outputs for a gradient step, and the statistics after it; nothing if the body keeps none."""
+        return self(x, again), ()
+
+    def with_statistics(self, statistics: Any) -> Self:
+        """The same network with the statistics that `training` gave."""
+        return self
+
+    def fast(self) -> BodyNetwork:
+        """The same function in a form for evaluating many rows without a gradient; by default itself."""
+        return self
+
+    @staticmethod
+    def fast_ensemble(members: tuple[BodyNetwork, ...]) -> Callable[[Array, Array], Array] | None:
+        """One fast form for all critics together, from (s, a) to values [C, B]; None if there is none."""
+        return None
 
 
 class Actor(eqx.Module):
     """The policy pi(s), in [-1, 1]."""
 
-    body: MLP | FoldedMLP
-
-    @staticmethod
-    def init(rng: np.random.Generator, observation: int, action: int, hidden: Sequence[int], **norm: bool) -> Actor:
-        """An actor; `norm` is what MLP.init takes: layer_norm and norm_first."""
-        return Actor(MLP.init(rng, observation, hidden, action, **norm))
+    body: BodyNetwork
 
     def __call__(self, observation: Array) -> Array:
         """observation [B, D] -> action [B, A]."""
         return observation.__array_namespace__().tanh(self.body(observation))
 
-    def folded(self) -> Actor:
-        """The same function, with its perceptron in folded form."""
-        return Actor(self.body.folded()) if isinstance(self.body, MLP) and not self.body.norm_first else self
+    def training(self, observation: Array) -> tuple[Array, Any]:
+        """Actions [B, A] for a gradient step, and the body's statistics after it."""
+        output, statistics = self.body.training(observation)
+        return observation.__array_namespace__().tanh(output), statistics
+
+    def with_statistics(self, statistics: Any) -> Actor:
+        """The same actor with the statistics that `training` gave."""
+        return Actor(self.body.with_statistics(statistics))
+
+    def fast(self) -> Actor:
+        """The same function in the body's fast form."""
+        return Actor(self.body.fast())
 
 
 class Critics(eqx.Module):
     """C critics Q(s, a), each initialised on its own: on a CPU one after the other is faster than one batched product."""
 
-    members: tuple[MLP, ...]
-    action_twice: bool = eqx.field(static=True)
-
-    @staticmethod
-    def init(
-        rng: np.random.Generator,
-        count: int,
-        observation: int,
-        action: int,
-        hidden: Sequence[int],
-        *,
-        action_twice: bool,
-        **norm: bool,
-    ) -> Critics:
-        """So many critics; `norm` is what MLP.init takes: layer_norm and norm_first."""
-        again = action if action_twice else 0
-        each = (MLP.init(rng, observation + action, hidden, 1, **norm, again=again) for _ in range(count))
-        return Critics(tuple(each), action_twice)
+    members: tuple[BodyNetwork, ...]
 
     def __call__(self, observation: Array, action: Array) -> Array:
-        """observation [B, D] and action [B, A], common to all or with a leading axis C of their own -> values [C, B]."""
+        """observation [B, D] and action [B, A], shared or with a leading axis C of their own -> values [C, B]."""
         xp = observation.__array_namespace__()
-        x = xp.concatenate([observation, action], axis=-1)
-        values = []
-        for number, critic in enumerate(self.members):
-            own, again = (x, action) if x.ndim == 2 else (x[number], action[number])
-            values.append(critic(own, again if self.action_twice else None)[:, 0])
-        return xp.stack(values)
+        inputs = self._inputs(observation, action)
+        return xp.stack([critic(*own)[:, 0] for critic, own in zip(self.members, inputs, strict=True)])
+
+    def training(self, observation: Array, action: Array) -> tuple[Array, Any]:
+        """Values [C, B] for a gradient step, and the bodies' statistics after it."""
+        xp = observation.__array_namespace__()
+        inputs = self._inputs(observation, action)
+        outputs = [critic.training(*own) for critic, own in zip(self.members, inputs, strict=True)]
+        return xp.stack([values[:, 0] for values, _ in outputs]), tuple(statistics for _, statistics in outputs)
+
+    def with_statistics(self, statistics: Any) -> Critics:
+        """The same critics with the statistics that `training` gave."""
+        return Critics(tuple(critic.with_statistics(own) for critic, own in zip(self.members, statistics, strict=True)))
+
+    def _inputs(self, observation: Array, action: Array) -> list[tuple[Array, Array]]:
+        """What each critic takes: (s, a), and the action again."""
+        x = observation.__array_namespace__().concatenate([observation, action], axis=-1)
+        if x.ndim == 2:
+            return [(x, action)] * len(self.members)
+        return [(x[number], action[number]) for number in range(len(self.members))]
 
     def __getitem__(self, which: slice) -> Critics:
         """Some of them."""
-        return Critics(self.members[which], self.action_twice)
+        return Critics(self.members[which])
 
-    def folded(self) -> Critics | FoldedCritics:
-        """The same function, with every perceptron in folded form."""
-        if self.members[0].norm_first:
-            return self
-        each = [critic.folded().layers for critic in self.members]
-        weight, bias = (jnp.concatenate([getattr(layers[0], name) for layers in each], axis=-1) for name in ("weight", "bias"))
-        first = Folded(weight, bias, None)
-        return FoldedCritics(first, tuple(FoldedMLP(layers[1:]) for layers in each), self.action_twice)
+    def fast(self) -> Callable[[Array, Array], Array]:
+        """The same function in the bodies' fast form."""
+        together = self.members[0].fast_ensemble(self.members)
+        return Critics(tuple(critic.fast() for critic in self.members)) if together is None else together
 
 
-class FoldedCritics(eqx.Module):
-    """Critics in folded form. They share their input, so their first layers are one product."""
+def normalized(normalizer: Normalizer | None, observation: Array) -> Array:
+    """The observation as the networks see it."""
+    return observation if normalizer is None else normalizer(observation)
 
-    first: Folded
-    rest: tuple[FoldedMLP, ...]
-    action_twice: bool = eqx.field(static=True)
 
-    def __call__(self, observation: Array, action: Array) -> Array:
-        """observation [B, D] and action [B, A] -> values [C, B]."""
-        hidden = jnp.maximum(self.first(jnp.concatenate([observation, action], axis=-1)), 0)
-        parts = jnp.split(hidden, len(self.rest), axis=-1)
-        if self.action_twice:
-            parts = [jnp.concatenate([part, action], axis=-1) for part in parts]
-        return jnp.stack([critic(part)[:, 0] for critic, part in zip(self.rest, parts, strict=True)])
+Learner = TypeVar("Learner", bound=Any)
+"""The learner of any family: a pytree with a `normalizer`, which may be None."""
+
+
+def observing(learner: Learner, observation: Array, count: Array) -> Learner:
+    """The learner whose normaliser, if it has one, has seen the first count[e] of new observations [E, F, D]."""
+    if learner.normalizer is None:
+        return learner
+    counts = np.arange(observation.shape[1]) < count[:, None]
+    return eqx.tree_at(lambda x: x.normalizer, learner, learner.normalizer.updated(observation, counts))
+
+
+def adam(learning_rate: float, epsilon: float = 1e-8) -> optax.GradientTransformation:
+    """Adam with its usual moments."""
+    return optax.adam(learning_rate, eps=epsilon)
+
+
+def adam_start(parameters: Any) -> optax.OptState:
+    """Adam's state before the first update, all zeros: made by numpy, so that nothing is compiled."""
+    shapes = jax.eval_shape(adam(1.0).init, parameters)
+    return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
+
+
+Network = TypeVar("Network", bound=Any)
+
+
+def descend(
+    optimizer: optax.GradientTransformation,
+    loss: Callable[[Network], tuple[Array, Any]],
+    network: Network,
+    state: optax.OptState,
+) -> tuple[Network, optax.OptState, Array]:
+    """One optimizer step down a loss, which comes with the network's new statistics, if any; and the loss before the step."""
+    (value, statistics), gradient = jax.value_and_grad(loss, has_aux=True)(network)
+    change, state = optimizer.update(gradient, state)
+    network = optax.apply_updates(network, change)
+    return network.with_statistics(statistics) if jax.tree.leaves(statistics) else network, state, value

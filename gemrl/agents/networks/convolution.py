@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.agents.networks.mlp import Layer
+from gemrl.agents.networks.perceptron import Layer
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
 

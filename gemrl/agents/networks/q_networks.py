@@ -1,6 +1,6 @@
 """Networks of the values of discrete actions: perceptrons, behind convolutions where observations are images.
 
-Like gemrl/networks.py they are initialised by numpy, and their forward pass runs on JAX and numpy arrays alike.
+Like perceptrons they are initialised by numpy, and their forward pass runs on JAX and numpy arrays alike.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import jax
 import numpy as np
 
 from gemrl.agents.networks.convolution import Convolution, filters_for
-from gemrl.agents.networks.mlp import MLP, Layer
+from gemrl.agents.networks.perceptron import MLP, Layer
+from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
 
@@ -51,7 +52,7 @@ class QNetwork(eqx.Module):
             features = width
         own = hidden[-1:] if dueling else hidden
         outputs = (1, layout.choices) if dueling else (layout.choices,)
-        streams = (MLP.init(rng, features, own, count, layer_norm=False) for count in outputs)
+        streams = (MLP.init(rng, Perceptron(tuple(own), layer_norm=False), features, count) for count in outputs)
         return QNetwork(tuple(convolutions), tuple(trunk), tuple(streams))
 
     def __call__(self, x: Array) -> Array:

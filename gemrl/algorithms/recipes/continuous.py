@@ -2,34 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, Self
 
-from gemrl.algorithms.losses import Asymmetric, FirstCritic, MeanOfCritics
+from gemrl.algorithms.bodies import Body, Perceptron
+from gemrl.algorithms.losses import ActorObjective, Asymmetric, FirstCritic, Loss, MeanOfCritics
 from gemrl.algorithms.planning import NStep, Planner, Single, Twin
-from gemrl.algorithms.recipe import Settings, choice, count_weights, number
-from gemrl.algorithms.targets import PLANNERS, Fresh, NoBound, Planned, SelfImitation, Tightening, check_planner
+from gemrl.algorithms.recipe import BaseRecipe, choice, number
+from gemrl.algorithms.targets import Bound, Fresh, NoBound, Planned, SelfImitation, Targets, Tightening, check_planner
 from gemrl.core.exceptions import BadValue
-
-if TYPE_CHECKING:
-    from gemrl.core.layout import Layout
-
-BOUNDS = (NoBound, SelfImitation, Tightening)
-PARTS = {kind.__name__: kind for kind in (*PLANNERS, Planned, Fresh, Asymmetric, *BOUNDS, MeanOfCritics, FirstCritic)}
+from gemrl.core.layout import Layout
 
 
 @dataclass(frozen=True)
-class Recipe(Settings):
+class Recipe(BaseRecipe):
     """GEM, TD3 and all between them. Names are Stable-Baselines3's where it has one, else the paper's."""
 
     family: ClassVar[str] = "deterministic policy"
     needs: ClassVar[str] = "a Box of observations and continuous actions"
-    evaluation_eps: ClassVar[float] = 0.0
-    reward_bound: ClassVar[float] = float("inf")
-    parts: ClassVar[Mapping[str, type]] = PARTS
 
-    gamma: float = number(0.99, "discount factor", 0, 1)
     learning_rate: float = number(3e-4, "Adam's step size, for actor and critics", 0)
     buffer_size: int = number(100_000, "rows of the memory, over all environments")
     learning_starts: int = number(10_000, "steps of uniform random actions before any training", 0)
@@ -44,29 +35,24 @@ class Recipe(Settings):
     target_policy_noise: float = number(0.2, "noise on the actions whose value is bootstrapped, actions in [-1, 1]", 0)
     target_noise_clip: float = number(0.5, "bound of that noise", 0)
     exploration_noise: float = number(0.1, "standard deviation of the noise on actions taken, actions in [-1, 1]", 0)
-    net_arch: tuple[int, ...] = choice((400, 300), "hidden layer widths of actor and critics", tuple)
-    layer_norm: bool = choice(True, "LayerNorm after each hidden layer", bool)
-    norm_first: bool = choice(False, "a hidden layer's ReLU comes behind its LayerNorm, not before it", bool)
-    action_twice: bool = choice(False, "critics take the action again behind their first layer", bool)
+    body: Body = choice(Perceptron(), "the hidden layers of actor and critics", Body)
     n_pairs: int = number(2, "groups of critics, each with an estimate of its own; Twin needs two")
     n_critics: int = number(2, "critics of a group, whose smallest value is its estimate")
-    targets: Planned | Fresh = choice(Planned(Twin(5)), "where the critics' targets come from", Planned, Fresh)
-    loss: Asymmetric = choice(Asymmetric(0.25), "what a critic's error costs", Asymmetric)
-    bound: NoBound | SelfImitation | Tightening = choice(NoBound(), "what else pulls at a critic", *BOUNDS)
+    targets: Planned | Fresh = choice(Planned(Twin(5)), "where the critics' targets come from", Targets)
+    loss: Loss = choice(Asymmetric(0.25), "what a critic's error costs", Loss)
+    bound: NoBound | SelfImitation | Tightening = choice(NoBound(), "bounds that a critic is pushed into", Bound)
     regress_on_both: bool = choice(False, "every critic regresses on the returns of all groups", bool)
-    actor_objective: MeanOfCritics | FirstCritic = choice(
-        MeanOfCritics(), "which critics the policy climbs", MeanOfCritics, FirstCritic
-    )
+    actor_objective: ActorObjective = choice(MeanOfCritics(), "which critics the policy climbs", ActorObjective)
     separate_batches: bool = choice(False, "each group of critics draws a minibatch of its own", bool)
     normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance", bool)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_planner(self.planner, self.n_pairs)
+        check_planner(self.targets.planner, self.n_pairs, "n_pairs")
         if isinstance(self.targets, Fresh) and self.targets.subset > self.n_critics:
             raise BadValue(f"subset={self.targets.subset} asks for more critics than n_critics={self.n_critics}")
-        if isinstance(self.targets, Planned) and isinstance(self.bound, SelfImitation):
-            raise BadValue("SelfImitation stores returns of its own, so it needs Fresh targets")
+        if self.targets.stored and self.bound.every:
+            raise BadValue(f"{type(self.bound).__name__} stores returns of its own, so it needs Fresh targets")
 
     @property
     def planner(self) -> Planner:
@@ -79,9 +65,9 @@ class Recipe(Settings):
 
     def least_parameters(self, layout: Layout) -> int:
         """Fewer than its networks have."""
-        return self.n_pairs * self.n_critics * count_weights(layout.size, self.net_arch)
+        return self.n_pairs * self.n_critics * self.body.least_weights(layout.size)
 
-    def for_environment(self, env_id: str, layout: Layout) -> Recipe:
+    def for_environment(self, env_id: str, layout: Layout) -> Self:
         """The recipe with the preset of an environment: the paper's rollout cap. One-step targets stay one-step."""
         return self if self.planner.rollout_cap == 1 else self.but(depth=preset_depth(env_id))
 

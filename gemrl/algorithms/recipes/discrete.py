@@ -2,36 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar, Self
 
-from gemrl.algorithms.bootstraps import FirstChoice, FirstNetwork, Greatest, MeanOfMinima, OnlineChoice
-from gemrl.algorithms.losses import Huber
+from gemrl.algorithms.bodies import count_weights
+from gemrl.algorithms.bootstraps import Acting, Bootstrap, FirstChoice, FirstNetwork, Greatest, MeanOfMinima, OnlineChoice
+from gemrl.algorithms.losses import Huber, Loss
 from gemrl.algorithms.planning import Planner, Twin, TwinReleased
-from gemrl.algorithms.recipe import Settings, choice, count_weights, falling, number
-from gemrl.algorithms.targets import PLANNERS, Fresh, Planned, check_planner
+from gemrl.algorithms.recipe import BaseRecipe, choice, falling, number
+from gemrl.algorithms.targets import Fresh, Planned, Targets, check_planner
 from gemrl.core.env_names import is_atari
 from gemrl.core.exceptions import BadValue
-
-if TYPE_CHECKING:
-    from gemrl.core.layout import Layout
-
-BOOTSTRAPS = (Greatest, OnlineChoice, FirstChoice)
-ACTING = (MeanOfMinima, FirstNetwork)
+from gemrl.core.layout import Layout
 
 
 @dataclass(frozen=True)
-class DiscreteRecipe(Settings):
+class DiscreteRecipe(BaseRecipe):
     """Values of discrete actions. Defaults are those of vector observations; `for_environment` has those of images."""
 
     family: ClassVar[str] = "values of discrete actions"
     needs: ClassVar[str] = "discrete actions"
-    parts: ClassVar[Mapping[str, type]] = {
-        kind.__name__: kind for kind in (*PLANNERS, Planned, Fresh, Huber, *BOOTSTRAPS, *ACTING)
-    }
 
-    gamma: float = number(0.99, "discount factor", 0, 1)
     learning_rate: float = number(2.3e-3, "Adam's step size", 0)
     adam_epsilon: float = number(1e-8, "what Adam adds to its denominator", 0)
     buffer_size: int = number(100_000, "rows of the memory, over all environments")
@@ -48,22 +39,24 @@ class DiscreteRecipe(Settings):
     dueling: bool = choice(False, "values of states and advantages of actions in streams of their own", bool)
     n_pairs: int = number(2, "groups of networks, each with an estimate of its own; Twin needs two")
     n_critics: int = number(2, "networks of a group")
-    targets: Planned | Fresh = choice(Planned(Twin(1000)), "where the targets come from", Planned, Fresh)
-    bootstrap: Greatest | OnlineChoice | FirstChoice = choice(Greatest(), "how a group values a next state", *BOOTSTRAPS)
-    loss: Huber = choice(Huber(0.25), "what a network's error costs", Huber)
-    acting: MeanOfMinima | FirstNetwork = choice(MeanOfMinima(), "which networks act", *ACTING)
+    targets: Planned | Fresh = choice(Planned(Twin(1000)), "where the targets come from", Targets)
+    bootstrap: Bootstrap = choice(Greatest(), "how a group values a next state", Bootstrap)
+    loss: Loss = choice(Huber(0.25), "what a network's error costs", Loss)
+    acting: Acting = choice(MeanOfMinima(), "which networks act", Acting)
     normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance; vectors only", bool)
     students: bool = choice(False, "planned returns are learnt by a network per group that acts; the others learn one step", bool)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_planner(self.planner, self.n_pairs)
+        check_planner(self.targets.planner, self.n_pairs, "n_pairs")
         if isinstance(self.targets, Fresh) and self.targets.subset:
             raise BadValue("subset is for continuous actions: a group of networks here counts as a whole")
-        if self.students and isinstance(self.targets, Fresh):
+        if self.students and not self.targets.stored:
             raise BadValue("students learn planned returns, so they need Planned targets")
-        if isinstance(self.bootstrap, OnlineChoice) and isinstance(self.targets, Planned):
-            raise BadValue("OnlineChoice needs Fresh targets: planned returns are valued by networks that rest between copies")
+        if self.bootstrap.uses_online and self.targets.stored:
+            raise BadValue(
+                f"{type(self.bootstrap).__name__} needs Fresh targets: planned returns are valued by networks that rest between copies"
+            )
 
     @property
     def planner(self) -> Planner:
@@ -88,7 +81,7 @@ class DiscreteRecipe(Settings):
         inputs = 1 if layout.size > LARGEST_VECTOR else layout.size
         return self.n_networks * count_weights(inputs, self.net_arch)
 
-    def for_environment(self, env_id: str, layout: Layout) -> DiscreteRecipe:
+    def for_environment(self, env_id: str, layout: Layout) -> Self:
         """The recipe with the preset of a class of environments, equal for all agents: Atari's, MinAtar's, or none."""
         if not layout.is_image:
             return self

@@ -3,28 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from gemrl.algorithms.recipe import Settings, falling, number
-
-if TYPE_CHECKING:
-    from gemrl.core.layout import Layout
+from gemrl.algorithms.recipe import BaseRecipe, falling, number
+from gemrl.core.layout import Layout
 
 
 @dataclass(frozen=True)
-class NearestRecipe(Settings):
+class NearestRecipe(BaseRecipe):
     """Model-free episodic control: a table of best returns for each action, read by its nearest neighbours."""
 
     family: ClassVar[str] = "nearest neighbours"
     needs: ClassVar[str] = "discrete actions"
-    evaluation_eps: ClassVar[float] = 0.0
-    reward_bound: ClassVar[float] = float("inf")
-    gradient_steps: ClassVar[int] = 1
-    """A round writes the episodes that ended."""
-    learning_rate: ClassVar[float] = 1.0
-    """A better return takes the place of the stored one altogether."""
-
-    gamma: float = number(0.99, "discount factor", 0, 1)
     k: int = number(11, "neighbours whose mean is the value of what was never met")
     projection: int = number(64, "numbers that a longer observation is randomly projected to; 0 projects none", 0)
     rows_per_action: int = number(100_000, "rows of each action's table; the least recently used make way")
@@ -37,6 +27,16 @@ class NearestRecipe(Settings):
     def neighbours(self) -> int:
         """How many rows an estimate is the mean of: k, or all there can be."""
         return min(self.k, self.rows_per_action)
+
+    @property
+    def gradient_steps(self) -> int:
+        """One: a round writes the episodes that ended."""
+        return 1
+
+    @property
+    def learning_rate(self) -> float:
+        """One: a better return replaces the stored one."""
+        return 1.0
 
     def epsilon(self, step: int) -> float:
         """The share of random actions at a step behind the warm-up."""
@@ -55,7 +55,3 @@ class NearestRecipe(Settings):
         """The numbers of its projection, if it has one."""
         numbers = layout.states or layout.size
         return self.projection * numbers if self.projection < numbers else 0
-
-    def for_environment(self, env_id: str, layout: Layout) -> NearestRecipe:
-        """Numbered states are all equally far from each other, so there the mean is over all of them."""
-        return self.but(k=layout.states) if layout.states else self

@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
-from gemrl.algorithms.recipe import Settings, choice, count_weights, number
-
-if TYPE_CHECKING:
-    from gemrl.core.layout import Layout
+from gemrl.algorithms.bodies import Body, Perceptron
+from gemrl.algorithms.recipe import BaseRecipe, choice, number
+from gemrl.core.layout import Layout
 
 
 @dataclass(frozen=True)
-class SoftRecipe(Settings):
+class SoftRecipe(BaseRecipe):
     """Soft actor-critic with automatic temperature: a stochastic policy, and entropy in its values."""
 
     family: ClassVar[str] = "stochastic policy"
     needs: ClassVar[str] = "a Box of observations and continuous actions"
-    evaluation_eps: ClassVar[float] = 0.0
-    reward_bound: ClassVar[float] = float("inf")
 
-    gamma: float = number(0.99, "discount factor", 0, 1)
     learning_rate: float = number(3e-4, "Adam's step size, for actor, critics and temperature", 0)
     buffer_size: int = number(1_000_000, "rows of the memory, over all environments")
     learning_starts: int = number(10_000, "steps of uniform random actions before any training", 0)
@@ -29,7 +25,7 @@ class SoftRecipe(Settings):
     train_freq: int = number(1, "environment steps between two rounds of training")
     gradient_steps: int = number(1, "gradient steps of a round")
     target_update_interval: int = number(1, "updates between two moves of the targets")
-    net_arch: tuple[int, ...] = choice((256, 256), "hidden layer widths of actor and critics", tuple)
+    body: Body = choice(Perceptron((256, 256), layer_norm=False), "the hidden layers of actor and critics", Body)
     n_critics: int = number(2, "critics, whose smallest value counts")
     target_entropy_scale: float = number(1.0, "the policy's entropy is held at minus this times the number of actions", 0)
     normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance", bool)
@@ -40,8 +36,4 @@ class SoftRecipe(Settings):
 
     def least_parameters(self, layout: Layout) -> int:
         """Fewer than its networks have."""
-        return self.n_critics * count_weights(layout.size, self.net_arch)
-
-    def for_environment(self, env_id: str, layout: Layout) -> SoftRecipe:
-        """The recipe itself: it has no preset."""
-        return self
+        return self.n_critics * self.body.least_weights(layout.size)

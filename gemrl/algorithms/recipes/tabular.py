@@ -2,40 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from gemrl.algorithms import tabular
-from gemrl.algorithms.planning import Planner, Twin, TwinReleased
-from gemrl.algorithms.recipe import Settings, choice, falling, number
-from gemrl.algorithms.tabular import Crossed, Own, StepSize, Tabular
-from gemrl.algorithms.targets import PLANNERS
+from gemrl.algorithms.planning import Planner
+from gemrl.algorithms.recipe import BaseRecipe, choice, falling, number
+from gemrl.algorithms.tabular import StepSize, TableBootstrap, Tabular
+from gemrl.algorithms.targets import check_planner
 from gemrl.core.exceptions import BadValue
-
-if TYPE_CHECKING:
-    from gemrl.core.layout import Layout
-
-BOOTSTRAPS = (Own, Crossed)
+from gemrl.core.layout import Layout
 
 LARGEST_TABLE = 10_000_000
 """Pairs of a state and an action in a table; beyond that a network is the better memory."""
 
 
 @dataclass(frozen=True)
-class TabularRecipe(Settings):
+class TabularRecipe(BaseRecipe):
     """Tables of values. The defaults are GEM's."""
 
     family: ClassVar[str] = "tables of values"
     needs: ClassVar[str] = f"discrete observations and actions, at most {LARGEST_TABLE:,} pairs of them"
-    evaluation_eps: ClassVar[float] = 0.0
-    reward_bound: ClassVar[float] = float("inf")
-    parts: ClassVar[Mapping[str, type]] = {kind.__name__: kind for kind in (*PLANNERS, *BOOTSTRAPS, StepSize)}
 
-    gamma: float = number(0.99, "discount factor", 0, 1)
-    planner: Planner = choice(tabular.GEM.planner, "what turns rewards and values into returns", *PLANNERS)
+    planner: Planner = choice(tabular.GEM.planner, "what turns rewards and values into returns", Planner)
     tables: int = number(tabular.GEM.tables, "tables, each with an estimate of its own; Twin and Crossed need two")
-    bootstrap: Own | Crossed = choice(tabular.GEM.bootstrap, "how a table values a next state", *BOOTSTRAPS)
+    bootstrap: TableBootstrap = choice(tabular.GEM.bootstrap, "how a table values a next state", TableBootstrap)
     step_size: StepSize = choice(StepSize(scale=10.0, power=0.6), "how far a pair moves toward its return", StepSize)
     initial_value: float = number(0.0, "what tables hold of a pair that was never tried", -1e9, 1e9)
     learning_starts: int = number(0, "steps of uniform random actions before any training", 0)
@@ -50,9 +41,9 @@ class TabularRecipe(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for part in (self.planner, self.bootstrap):
-            if isinstance(part, (Twin, TwinReleased, Crossed)) and self.tables != 2:
-                raise BadValue(f"{part} exchanges values between two tables: tables must be 2, not {self.tables}")
+        check_planner(self.planner, self.tables, "tables")
+        if self.bootstrap.tables not in (None, self.tables):
+            raise BadValue(f"{self.bootstrap} needs {self.bootstrap.tables} tables: tables must not be {self.tables}")
 
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn there."""
@@ -61,10 +52,6 @@ class TabularRecipe(Settings):
     def least_parameters(self, layout: Layout) -> int:
         """Numbers in its tables."""
         return self.tables * layout.states * layout.choices
-
-    def for_environment(self, env_id: str, layout: Layout) -> TabularRecipe:
-        """The recipe itself: it has no preset."""
-        return self
 
 
 def as_recipe(algorithm: Tabular) -> TabularRecipe:

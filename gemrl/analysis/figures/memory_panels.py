@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.algorithms.planning import LambdaReturn, Twin, TwinReleased
+from gemrl.algorithms.planning import LambdaReturn
 from gemrl.analysis.memory_view import MemoryView, rollouts
 from gemrl.analysis.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from gemrl.core.exceptions import BadValue
@@ -138,7 +138,7 @@ def paint_step(axes: Any, view: View) -> None:
         axes.plot(length, planned, color=colour, marker="*", markersize=11, linestyle="", markeredgecolor=BLACK, zorder=4)
     axes.plot([], [], color=GREY, marker="o", markersize=7, linestyle="", markerfacecolor="white", label="chosen h*")
     axes.plot([], [], color=GREY, marker="*", markersize=9, linestyle="", markeredgecolor=BLACK, label="planned return")
-    exchange = ": best for one, told by the other" if isinstance(planner, (Twin, TwinReleased)) else ""
+    exchange = ": best for one, told by the other" if planner.estimates == 2 else ""
     axes.set(xlabel="rollout length h", ylabel="V[t, h]", title=f"step t = {view.step:,}{exchange}")
     _count_lengths(axes.xaxis, int(np.isfinite(view.values[0, at]).sum()))
     axes.margins(y=0.15)

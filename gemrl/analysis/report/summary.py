@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.algorithms.registry import GROUPS, RECIPES
+from gemrl.algorithms.registry import ALGORITHMS, RECIPES
 from gemrl.analysis import statistics
 from gemrl.analysis.palette import is_gem
 from gemrl.analysis.results.collection import Collection
@@ -142,13 +142,18 @@ def shared_rows(collection: Collection, others: Sequence[Record]) -> list[Record
 
 def recipe_differences(collection: Collection) -> list[Record]:
     """For each method a line on it, and the fields in which it differs from the reference on the same environment."""
-    summaries = {name: summary for group in GROUPS.values() for name, (summary, _) in group.items()}
     found = []
     for method in collection.methods:
         rival, env = _rival(collection, method)
         first, second = collection.shown(rival, env)[0], collection.shown(method, env)[0]
         algo = str(second.description["algo"])
-        record: Record = {"method": method, "algo": algo, "summary": summaries.get(algo, ""), "reference": rival, "env": env}
+        record: Record = {
+            "method": method,
+            "algo": algo,
+            "summary": ALGORITHMS[algo].summary if algo in ALGORITHMS else "",
+            "reference": rival,
+            "env": env,
+        }
         found.append(record | {"fields": _fields(first, second), "by_task": _by_task(collection, method)})
     return found
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from gemrl.algorithms.registry import general_name
 from gemrl.core.env_names import id_of
 from gemrl.core.exceptions import DAMAGED, RunFolderError
 from gemrl.experiments import run_folder
@@ -126,7 +127,7 @@ def _method(folder: Path, root: Path, study: dict[str, Any], description: dict[s
     if parts and parts[0] in study.get("algos", {}):
         return parts[0]
     named = [root.name] if "=" in root.name else []  # else it is the name of the whole
-    known = {algo, *(algo.replace(kin, "gem", 1) for kin in ("gem-discrete", "gem-tabular"))}  # gem is a name of both
+    known = {algo, general_name(algo)}
     places = [part for part in (*named, *parts[:-1]) if any(f"{part}-".startswith(f"{name}-") for name in known)]
     return places[-1] if places else algo
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
+from gemrl.algorithms.registry import general_name
 from gemrl.core.env_names import path_name
 from gemrl.core.exceptions import BadValue
 from gemrl.core.literals import split_setting
@@ -112,7 +113,7 @@ class Study:
             given["seeds"] = tuple(some_seeds(given["seeds"]))
         if "algos" in given:
             # What people call gem is gem-discrete in studies of discrete actions, whose runs are in folders of that name.
-            known = {entry.algo.replace("gem-discrete", "gem"): entry.text for entry in self.entries if not entry.settings}
+            known = {general_name(entry.algo): entry.text for entry in self.entries if not entry.settings}
             known |= {entry.label: entry.text for entry in self.entries}
             given["algos"] = tuple(known.get(text, text) for text in given["algos"])
         return dataclasses.replace(self, **given)

@@ -1,12 +1,11 @@
-"""Actor and critics: multi-layer perceptrons whose forward pass runs on JAX arrays (training) and numpy arrays (acting) alike.
+"""Multi-layer perceptrons whose forward pass runs on JAX arrays (training) and numpy arrays (acting) alike.
 
-They are initialised by numpy, which compiles nothing, so that a model is there at once. `folded` gives a perceptron in a form
-that is faster where many rows are evaluated and nothing is differentiated; it computes the same to rounding.
+They are initialised by numpy, which compiles nothing, so that a model exists at once. The folded form is faster where many rows
+are evaluated and nothing is differentiated; it computes the same up to rounding.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -14,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from gemrl.agents.networks.actor_critic import BodyNetwork
+from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
 
 EPSILON = 1e-5
@@ -82,34 +83,28 @@ class Layer(eqx.Module):
         return normalize(x, self.scale, self.shift)
 
 
-class MLP(eqx.Module):
-    """Hidden layers, each ReLU and then LayerNorm, and a linear one; `again` joins behind the first, before its norm.
+class MLP(BodyNetwork):
+    """Hidden layers, each ReLU and then LayerNorm, and a linear output; `again` joins behind the first, before its norm.
 
-    On HalfCheetah-v5 that learnt faster than with the norm first, as the released code has it (docs/algorithm.md).
+    On HalfCheetah-v5 that learned faster than with the norm first, as the released code has it (docs/how-gem-works.md).
     """
 
     layers: tuple[Layer, ...]
     norm_first: bool = eqx.field(static=True, default=False)
-    """ReLU behind LayerNorm, and behind what joins before it."""
+    """ReLU comes after LayerNorm, and after what joins before it."""
+    takes_again: bool = eqx.field(static=True, default=False)
+    """Whether the second input is used."""
 
     @staticmethod
-    def init(
-        rng: np.random.Generator,
-        inputs: int,
-        hidden: Sequence[int],
-        outputs: int,
-        *,
-        layer_norm: bool,
-        norm_first: bool = False,
-        again: int = 0,
-    ) -> MLP:
-        """A perceptron inputs -> hidden -> outputs; `again` is the size of what enters a second time."""
+    def init(rng: np.random.Generator, body: Perceptron, inputs: int, outputs: int, again: int = 0) -> MLP:
+        """A perceptron inputs -> hidden -> outputs; `again` is the size of the second input, 0 if there is none."""
+        takes_again = body.action_twice and again > 0
         layers = []
-        for number, width in enumerate(hidden):
-            features = width + (again if number == 0 else 0)
-            layers.append(Layer.init(rng, inputs, width, features if layer_norm else 0))
+        for number, width in enumerate(body.net_arch):
+            features = width + (again if number == 0 and takes_again else 0)
+            layers.append(Layer.init(rng, inputs, width, features if body.layer_norm else 0))
             inputs = features
-        return MLP((*layers, Layer.init(rng, inputs, outputs)), norm_first)
+        return MLP((*layers, Layer.init(rng, inputs, outputs)), body.norm_first, takes_again)
 
     def __call__(self, x: Array, again: Array | None = None) -> Array:
         """x [B, inputs] -> [B, outputs]."""
@@ -117,14 +112,18 @@ class MLP(eqx.Module):
         for number, layer in enumerate(self.layers[:-1]):
             x = layer.linear(x)
             x = x if self.norm_first else xp.maximum(x, 0)
-            if number == 0 and again is not None:
+            if number == 0 and self.takes_again:
                 x = xp.concatenate([x, again], axis=-1)
             x = layer.norm(x)
             x = xp.maximum(x, 0) if self.norm_first else x
         return self.layers[-1].linear(x)
 
-    def folded(self) -> FoldedMLP:
-        """The same function, with each LayerNorm moved behind the matrix product that follows it; not with the norm first."""
+    def fast(self) -> MLP | FoldedMLP:
+        """The same function in folded form; with the norm first there is none."""
+        return self if self.norm_first or self.takes_again else FoldedMLP(self.folded())
+
+    def folded(self) -> tuple[Folded, ...]:
+        """Its layers, with each LayerNorm moved behind the matrix product that follows it."""
         first = self.layers[0]
         layers = [Folded(first.weight, first.bias, None)]
         for norm, layer in zip(self.layers, self.layers[1:], strict=False):
@@ -133,7 +132,18 @@ class MLP(eqx.Module):
             else:
                 weight = norm.scale[:, None] * layer.weight
                 layers.append(Folded(weight, layer.bias + norm.shift @ layer.weight, weight.sum(axis=0)))
-        return FoldedMLP(tuple(layers))
+        return tuple(layers)
+
+    @staticmethod
+    def fast_ensemble(members: tuple[BodyNetwork, ...]) -> FoldedCritics | None:
+        """All critics in folded form with their first layers as one product; None with the norm first."""
+        perceptrons = [member for member in members if isinstance(member, MLP) and not member.norm_first]
+        if len(perceptrons) < len(members):
+            return None
+        each = [member.folded() for member in perceptrons]
+        weight, bias = (jnp.concatenate([getattr(layers[0], name) for layers in each], axis=-1) for name in ("weight", "bias"))
+        rest = tuple(FoldedMLP(layers[1:]) for layers in each)
+        return FoldedCritics(Folded(weight, bias, None), rest, perceptrons[0].takes_again)
 
 
 class Folded(NamedTuple):
@@ -153,13 +163,29 @@ class Folded(NamedTuple):
         return (x @ self.weight - mean * self.total) / jnp.sqrt(variance + EPSILON) + self.bias
 
 
-class FoldedMLP(NamedTuple):
+class FoldedMLP(BodyNetwork):
     """A perceptron in folded form."""
 
     layers: tuple[Folded, ...]
 
-    def __call__(self, x: Array) -> Array:
+    def __call__(self, x: Array, again: Array | None = None) -> Array:
         """x [B, inputs] -> [B, outputs]."""
         for layer in self.layers[:-1]:
             x = jnp.maximum(layer(x), 0)
         return self.layers[-1](x)
+
+
+class FoldedCritics(eqx.Module):
+    """Critics in folded form. They share their input, so their first layers are one product."""
+
+    first: Folded
+    rest: tuple[FoldedMLP, ...]
+    takes_again: bool = eqx.field(static=True)
+
+    def __call__(self, observation: Array, action: Array) -> Array:
+        """observation [B, D] and action [B, A] -> values [C, B]."""
+        hidden = jnp.maximum(self.first(jnp.concatenate([observation, action], axis=-1)), 0)
+        parts = jnp.split(hidden, len(self.rest), axis=-1)
+        if self.takes_again:
+            parts = [jnp.concatenate([part, action], axis=-1) for part in parts]
+        return jnp.stack([critic(part)[:, 0] for critic, part in zip(self.rest, parts, strict=True)])

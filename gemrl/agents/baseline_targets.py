@@ -1,0 +1,78 @@
+"""What the baselines regress on: fresh n-step returns of a minibatch (TD3), and bounds on values (SIL, optimality tightening)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+import jax.numpy as jnp
+
+from gemrl.agents.learner import Learner
+from gemrl.agents.memory.ring import Memory, RowIndex
+from gemrl.agents.memory.sampling import n_step, segment
+from gemrl.agents.networks.actor_critic import normalized
+from gemrl.algorithms.planning import Single
+from gemrl.algorithms.recipes.continuous import Recipe
+from gemrl.algorithms.targets import SelfImitation, Tightening
+from gemrl.core.arrays import Array
+
+if TYPE_CHECKING:
+    from gemrl.agents.continuous import Randomness
+
+Value = Callable[[Array, Array, Array | None], Array]
+"""Each group's value of states, for noise on their actions and perhaps a subset of critics. [B, D], [B, A] -> [K, B]."""
+
+
+def _values(value: Value, observation: Array, noise: Array | None, subset: Array | None) -> Array:
+    """Each group's value of states of any shape. [*S, D], [*S, A] -> [K, *S]."""
+    assert noise is not None
+    flat, noise = (x.reshape(-1, x.shape[-1]) for x in (observation, noise))
+    return value(flat, noise, subset).reshape(-1, *observation.shape[:-1])
+
+
+def fresh_returns(recipe: Recipe, memory: Memory, drawn: Randomness, value: Value) -> Array:
+    """n-step returns of drawn rows, bootstrapped by the target networks, never across an ending. [K, *S]."""
+    rewards, bootstrap_discount, end = n_step(memory, drawn.rows, recipe.targets.planner.rollout_cap)
+    states = memory.rows.next_observation[drawn.rows.lane, end]
+    return rewards + bootstrap_discount * _values(value, states, drawn.noise, drawn.subset)
+
+
+def bounds(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness, value: Value) -> tuple[Array, Array]:
+    """What a critic's value of drawn rows should lie between; infinite where nothing is known. Each [K, *S]."""
+    lane, position, _ = drawn.rows
+    free = jnp.full((recipe.n_pairs, *lane.shape), jnp.inf)
+    if isinstance(recipe.bound, SelfImitation):
+        stored = memory.planned[:, lane, position]
+        return jnp.where(jnp.isnan(stored), -free, stored), free  # NaN: a row that came in since the last update
+    if isinstance(recipe.bound, Tightening):
+        lower = _best_ahead(memory, drawn, value)
+        return lower, _tightest_behind(recipe, learner, memory, drawn.rows, recipe.bound.reach)
+    return -free, free
+
+
+def _best_ahead(memory: Memory, drawn: Randomness, value: Value) -> Array:
+    """The best return of 1..reach steps after each row, with a bootstrap. [K, *S]."""
+    assert drawn.ahead is not None
+    reach = drawn.ahead.shape[-2]
+    ahead = segment(memory, drawn.rows, reach)
+    states = memory.rows.next_observation[drawn.rows.lane[..., None], ahead.position]
+    values = _values(value, states, drawn.ahead, drawn.subset)
+    return Single(reach)(ahead.reward, ahead.discount, ahead.last, values)[..., 0]
+
+
+def _tightest_behind(recipe: Recipe, learner: Learner, memory: Memory, index: RowIndex, reach: int) -> Array:
+    """min over k of (Q'(s, a) of k steps before - the rewards since then) / gamma^k, within the trajectory. [K, *S]."""
+    rows, lane = memory.rows, index.lane
+    if recipe.gamma == 0:
+        reach = 0  # the past says nothing about a value that is the next reward
+    tightest = jnp.full((recipe.n_pairs, *lane.shape), jnp.inf)
+    same, since = jnp.ones(lane.shape, bool), jnp.zeros(lane.shape)
+    for k in range(1, reach + 1):
+        before = (index.position - k) % memory.capacity
+        same &= (index.offset >= k) & ~rows.last[lane, before]
+        since = rows.reward[lane, before] + recipe.gamma * since
+        observation = normalized(learner.normalizer, rows.observation[lane, before])
+        flat = (x.reshape(-1, x.shape[-1]) for x in (observation, rows.action[lane, before]))
+        q = learner.target_critics(*flat).reshape(recipe.n_pairs, recipe.n_critics, *lane.shape).min(axis=1)
+        tightest = jnp.where(same, jnp.minimum(tightest, (q - since) / recipe.gamma**k), tightest)
+    return tightest

@@ -1,0 +1,51 @@
+"""The learner of GEM and its relatives: networks, their targets and optimizers."""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+from gemrl.agents.networks.actor_critic import Actor, Critics, adam_start
+from gemrl.agents.networks.bodies import build
+from gemrl.agents.normalization import Normalizer
+from gemrl.algorithms.recipes.continuous import Recipe
+from gemrl.core.arrays import Array
+from gemrl.core.layout import Layout
+from gemrl.core.seeding import stream
+
+
+class Learner(eqx.Module):
+    """Everything that learning changes, except the memory."""
+
+    actor: Actor
+    critics: Critics
+    target_actor: Actor
+    target_critics: Critics
+    actor_optimizer: optax.OptState
+    critic_optimizer: optax.OptState
+    normalizer: Normalizer | None
+    updates: Array
+    key: Array
+
+
+def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
+    """Networks, their targets and optimizers before the first step."""
+    rng = stream(seed, "networks")
+    observation, action, count = layout.size, layout.action, recipe.n_pairs * recipe.n_critics
+    actor = Actor(build(recipe.body, rng, observation, action))
+    critics = Critics(tuple(build(recipe.body, rng, observation + action, 1, again=action) for _ in range(count)))
+    learner = Learner(
+        actor,
+        critics,
+        actor,
+        critics,
+        adam_start(actor),
+        adam_start(critics),
+        Normalizer.start(observation) if recipe.normalize_observations else None,
+        np.zeros((), np.int32),
+        jax.random.key(seed),
+    )
+    return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

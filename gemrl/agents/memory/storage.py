@@ -1,0 +1,62 @@
+"""Snapshots of the memory: its filled rows as named arrays, and back."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gemrl.agents.memory.ring import Memory
+from gemrl.core.arrays import Array
+from gemrl.core.exceptions import ModelFileError
+from gemrl.core.layout import Layout
+from gemrl.core.snapshot import Snapshot, fitting
+
+_COUNTS = ("head", "size", "unplanned")
+
+
+def snapshot_of(memory: Memory) -> Snapshot:
+    """Its filled rows, without a copy where the device is the host."""
+    # A lane whose head is not at its size has wrapped: its rows may stand anywhere. Else those beyond were never written.
+    wrapped = bool((np.asarray(memory.head) != np.asarray(memory.size)).any())
+    filled = memory.capacity if wrapped else int(memory.size.max())
+    arrays = {name: _filled(name, np.asarray(column), filled) for name, column in _columns(memory).items()}
+    counts = {name: np.asarray(getattr(memory, name)) for name in _COUNTS}
+    images = memory.frames.used if memory.frames is not None else 0
+    return Snapshot({"filled": filled, "images": images}, arrays | counts | _images(memory, images))
+
+
+def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
+    """The memory of this shape whose snapshot was taken."""
+    filled, memory = saved.facts["filled"], Memory.empty(lanes, capacity, layout, pairs, host=True)
+    if not isinstance(filled, int) or not 0 <= filled <= capacity:
+        raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
+    room = memory.frames.pixels.shape[1] if memory.frames is not None else 0
+    images = saved.facts.get("images", room)
+    if not isinstance(images, int) or not 0 <= images <= room:
+        raise ModelFileError(f"a memory with room for {room} images cannot hold {images}")
+    counts = {name: getattr(memory, name) for name in _COUNTS}
+    wanted = {name: _filled(name, column, filled) for name, column in _columns(memory).items()}
+    wanted |= counts | _images(memory, images)
+    for name, array in fitting(saved.arrays, wanted).items():
+        if name in counts and not ((array >= 0) & (array <= capacity)).all():
+            raise ModelFileError(f"array {name} counts beyond a memory of {capacity} rows")
+        wanted[name][...] = array
+    return memory if host else jax.tree.map(jnp.array, memory)
+
+
+def _columns(memory: Memory) -> dict[str, Array]:
+    """All that has a value per row, by name."""
+    return memory.rows.columns() | {"q_next": memory.q_next, "planned": memory.planned}
+
+
+def _images(memory: Memory, count: int) -> dict[str, np.ndarray]:
+    """The first so many places for images that rows refer to, and how many were ever written, by name."""
+    if memory.frames is None:
+        return {}
+    return {"frames": np.asarray(memory.frames.pixels)[:, :count], "frames_written": np.asarray(memory.frames.written)}
+
+
+def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
+    """The filled rows of a column, as a view."""
+    return column[:, :, :filled] if name in ("q_next", "planned") else column[:, :filled]

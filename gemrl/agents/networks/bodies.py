@@ -1,0 +1,27 @@
+"""Which network is built from which body: a new body registers its network here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from gemrl.agents.networks.actor_critic import BodyNetwork
+from gemrl.agents.networks.perceptron import MLP
+from gemrl.agents.networks.residual import ResidualNetwork
+from gemrl.algorithms.bodies import Body, Perceptron, Residual
+from gemrl.core.exceptions import BadValue
+
+Builder = Callable[[np.random.Generator, Any, int, int, int], BodyNetwork]
+"""Builds a network from a random generator, a body, and the sizes of input, output and second input."""
+
+NETWORKS: dict[type[Body], Builder] = {Perceptron: MLP.init, Residual: ResidualNetwork.init}
+"""The builder of each kind of body."""
+
+
+def build(body: Body, rng: np.random.Generator, inputs: int, outputs: int, again: int = 0) -> BodyNetwork:
+    """A new network with this body."""
+    if type(body) not in NETWORKS:
+        raise BadValue(f"no network is registered for the body {body}: add its builder to gemrl.agents.networks.bodies.NETWORKS")
+    return NETWORKS[type(body)](rng, body, inputs, outputs, again)

@@ -1,0 +1,76 @@
+"""Network bodies, as parameters: the hidden layers between a network's input and its output.
+
+The networks themselves are in gemrl/agents/networks; each registers the parameters that it is built from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from gemrl.algorithms.parts import part
+from gemrl.core.exceptions import BadValue
+from gemrl.core.validation import check_number
+
+
+class Body(ABC):
+    """The parameters of a network body."""
+
+    @abstractmethod
+    def least_weights(self, inputs: int) -> int:
+        """A lower bound on the number of weights behind so many inputs."""
+
+
+@part
+@dataclass(frozen=True)
+class Perceptron(Body):
+    """Hidden layers, each a linear map, ReLU and LayerNorm."""
+
+    net_arch: tuple[int, ...] = (400, 300)
+    layer_norm: bool = True
+    norm_first: bool = False
+    """ReLU comes after LayerNorm, as in the authors' released code."""
+    action_twice: bool = False
+    """Critics take the action again behind their first layer."""
+
+    def __post_init__(self) -> None:
+        check_widths("net_arch", self.net_arch)
+        for name in ("layer_norm", "norm_first", "action_twice"):
+            if not isinstance(getattr(self, name), bool):
+                raise BadValue(f"{name} must be True or False, not {getattr(self, name)!r}")
+
+    def least_weights(self, inputs: int) -> int:
+        return count_weights(inputs, self.net_arch)
+
+
+@part
+@dataclass(frozen=True)
+class Residual(Body):
+    """A linear map to `width` features, pre-LayerNorm residual blocks, and a final LayerNorm, as in SimBa (Lee et al., 2025)."""
+
+    width: int = 256
+    blocks: int = 2
+
+    def __post_init__(self) -> None:
+        check_number("width", self.width, 1, whole=True)
+        check_number("blocks", self.blocks, 1, whole=True)
+
+    def least_weights(self, inputs: int) -> int:
+        return inputs * self.width + 8 * self.blocks * self.width**2
+
+
+def check_widths(name: str, widths: object) -> None:
+    """Raises unless `widths` is a tuple of at least one layer width."""
+    if not isinstance(widths, tuple):
+        raise BadValue(f"{name} must be tuple, not {widths!r}")
+    if not widths:
+        raise BadValue(f"{name} must name at least one width, such as (400, 300)")
+    for width in widths:
+        check_number(f"a width in {name}", width, 1, whole=True)
+
+
+def count_weights(inputs: int, widths: Sequence[int]) -> int:
+    """The weights of a perceptron's hidden layers."""
+    return sum(first * second for first, second in pairwise((inputs, *widths)))
