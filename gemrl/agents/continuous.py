@@ -151,10 +151,8 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     """The minibatch of drawn rows [G, B], with returns from the memory or fresh from the target networks."""
     lane, position, _ = drawn.rows
     value = partial(state_values, recipe, learner)
-    if recipe.targets.stored:
-        returns = memory.planned[:, lane, position]
-    else:
-        returns = fresh_returns(recipe, memory, drawn, value)
+    stored = recipe.targets.stored
+    returns = memory.planned[:, lane, position] if stored else fresh_returns(recipe, memory, drawn, value)
     lower, upper = bounds(recipe, learner, memory, drawn, value) if recipe.bound.weight else (None, None)
     observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
     action, states = memory.rows.action[lane, position], observation[0]
