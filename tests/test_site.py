@@ -26,6 +26,8 @@ CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", 
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 OPENED = ["index.html", "how-gem-works.html", "results/continuous.html", "notebooks/first-steps.html", "reports.html"]
 
+NOT_LOADED = "images => images.filter(image => image.naturalWidth === 0).map(image => image.src)"
+
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -85,7 +87,7 @@ def tab(browser: Any, address: str) -> Iterator[tuple[Any, list[str]]]:
             route.abort()
 
     context.route("**/*", routed)
-    page.on("console", lambda message: message.type in ("error", "warning") and trouble.append(message.text))
+    page.on("console", lambda message: trouble.extend([message.text] if message.type in ("error", "warning") else []))
     page.on("pageerror", lambda error: trouble.append(str(error)))
     yield page, trouble
     context.close()
@@ -96,7 +98,7 @@ def test_a_page_opens_without_the_network(tab: tuple[Any, list[str]], address: s
     page, trouble = tab
     page.goto(address + name, wait_until="networkidle")
     assert page.locator("article h1").count() == 1
-    assert page.locator("img").evaluate_all("images => images.filter(image => image.naturalWidth === 0).map(image => image.src)") == []
+    assert page.locator("img").evaluate_all(NOT_LOADED) == []
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     assert trouble == []
@@ -111,11 +113,10 @@ def test_a_request_to_another_host_would_be_noticed(tab: tuple[Any, list[str]], 
 
 def test_the_search_box_finds_a_page(tab: tuple[Any, list[str]], address: str) -> None:
     page, trouble = tab
-    page.goto(address + "index.html")
-    page.locator("input.md-search__input").fill("twin back-propagation")
-    result = page.locator("a.md-search-result__link", has_text="How GEM works").first
-    result.wait_for()
-    result.click()
+    page.goto(address + "index.html", wait_until="networkidle")
+    page.locator("input.md-search__input").click()
+    page.keyboard.type("stitched")
+    page.locator("a.md-search-result__link", has_text="How GEM works").first.click()
     page.wait_for_url("**/how-gem-works.html*")
     assert trouble == []
 
