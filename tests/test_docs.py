@@ -12,7 +12,7 @@ from statistics import mean
 
 import pytest
 
-from gemrl.cli import parse
+from gemrl.cli.main import parse
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "results" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -71,6 +71,18 @@ def anchors(page: Path) -> set[str]:
 @pytest.mark.parametrize(("page", "text"), blocks("python"))
 def test_documented_python_compiles(page: Path, text: str) -> None:
     ast.parse(text)
+
+
+NAMED = re.compile(r"`(gemrl/[\w/]+(?:\.py|/))`|(?:^from |^::: |`)(gemrl(?:\.[a-z_]+){2,})", re.MULTILINE)
+"""Files and folders, and modules of at least two names, that pages name."""
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_named_modules_exist(page: Path) -> None:
+    for match in NAMED.finditer(page.read_text()):
+        path = match[1] or match[2].replace(".", "/")
+        ends = ("", ".py", "/__init__.py")
+        assert any((ROOT / (path + end)).exists() for end in ends), match[0]
 
 
 def test_the_readme_is_short() -> None:

@@ -24,7 +24,7 @@ nbformat = pytest.importorskip("nbformat")
 ROOT = Path(__file__).parents[1]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-OPENED = ["index.html", "how-gem-works.html", "results/continuous.html", "notebooks/first-steps.html", "reports.html"]
+OPENED = ["index.html", "how-gem-works.html", "results/continuous.html", "notebooks/first-steps.html", "reports.html", "api/models.html"]
 
 NOT_LOADED = "images => images.filter(image => image.naturalWidth === 0).map(image => image.src)"
 
