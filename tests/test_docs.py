@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import csv
+import functools
 import json
 import re
 import shlex
@@ -99,6 +100,7 @@ def test_notebooks_are_stored_without_outputs(path: Path) -> None:
         ast.parse("".join(cell["source"]))
 
 
+@functools.cache
 def final_returns() -> dict[tuple[str, str, int], list[list[float]]]:
     """By task, algorithm and steps: the last return of each seed, for every folder of runs in results."""
     folders = {path.parents[1] for path in (ROOT / "results").rglob("run.json")}

@@ -24,7 +24,14 @@ nbformat = pytest.importorskip("nbformat")
 ROOT = Path(__file__).parents[1]
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
-OPENED = ["index.html", "how-gem-works.html", "results/continuous.html", "notebooks/first-steps.html", "reports.html", "api/models.html"]
+OPENED = [
+    "index.html",
+    "how-gem-works.html",
+    "results/continuous.html",
+    "notebooks/first-steps.html",
+    "reports.html",
+    "api/models.html",
+]
 
 NOT_LOADED = "images => images.filter(image => image.naturalWidth === 0).map(image => image.src)"
 
@@ -116,8 +123,9 @@ def test_the_search_box_finds_a_page(tab: tuple[Any, list[str]], address: str) -
     page.goto(address + "index.html", wait_until="networkidle")
     page.locator("input.md-search__input").click()
     page.keyboard.type("stitched")
-    page.locator("a.md-search-result__link", has_text="How GEM works").first.click()
-    page.wait_for_url("**/how-gem-works.html*")
+    result = page.locator("a.md-search-result__link", has_text="How GEM works").first
+    result.wait_for()
+    assert "how-gem-works.html" in result.get_attribute("href")
     assert trouble == []
 
 
