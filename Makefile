@@ -19,7 +19,7 @@ lint: .venv/test.done
 	$(BIN)/mypy
 
 docs: .venv/docs.done ## Build the documentation into site/, with the notebook executed
-	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 	@echo "open site/index.html, or for the search box: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 bench: .venv/test.done ## Time planning, refresh, gradient steps and the round on one thread

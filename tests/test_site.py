@@ -38,9 +38,9 @@ NOT_LOADED = "images => images.filter(image => image.naturalWidth === 0).map(ima
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The built site, without the outputs of its notebook; a warning would fail the build."""
+    """The built site, without the outputs of its notebook; a warning fails the build (with --quiet it would not)."""
     folder = tmp_path_factory.mktemp("site")
-    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
+    words = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     surroundings = os.environ | {"EXECUTE_NOTEBOOKS": "false", "NO_MKDOCS_2_WARNING": "1"}
     done = subprocess.run(words, cwd=ROOT, env=surroundings, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
