@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: train test bench bench-peers torture lint debian clean
+.PHONY: train test docs bench bench-peers torture lint debian clean
 
 train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learning curve
 	$(BIN)/gemrl train InvertedPendulum-v5 --steps 6000 --eval-every 500 --set learning_starts=1000 \
@@ -17,6 +17,10 @@ lint: .venv/test.done
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+docs: .venv/docs.done ## Build the documentation into site/, with the notebook executed
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "open site/index.html, or for the search box: $(BIN)/python -m http.server --bind 127.0.0.1 --directory site"
 
 bench: .venv/test.done ## Time planning, refresh, gradient steps and the round on one thread
 	taskset -c 0 $(BIN)/python -m benchmarks.round
@@ -40,7 +44,12 @@ torture: .venv/test.done ## Kill runs 200 times, damage files 10,000 times, fill
 	@echo "installing gemrl with every extra into .venv (once; a few minutes)"
 	$(INSTALL) torch==2.13.0
 	$(INSTALL) -e '.[dev]'
-	@touch $@ .venv/train.done
+	@touch $@ .venv/train.done .venv/docs.done
+
+.venv/docs.done: pyproject.toml constraints.txt | .venv/bin/python
+	@echo "installing gemrl and MkDocs into .venv (once; a minute or two)"
+	$(INSTALL) -e '.[docs]'
+	@touch $@
 
 .venv/bench.done: pyproject.toml constraints.txt | .venv/bin/python
 	@echo "installing gemrl and its peers into .venv (once; a few minutes)"
@@ -57,4 +66,4 @@ debian:
 	    echo "not installed: $$missing; tests that need it are skipped"; fi; fi
 
 clean:
-	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
