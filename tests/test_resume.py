@@ -219,7 +219,7 @@ def test_an_environment_that_does_not_answer_ends_the_process(
     shown = command("train", *WORDS, *QUIETLY, "--env-timeout", "5", "--run", str(tmp_path / "run"), env=env)
     assert shown.returncode == 1
     (line,) = shown.stderr.strip().splitlines()
-    assert "the environment did not answer at step 331 for 5 s" in line
+    assert "the environment did not respond within 5 s at step 331" in line
     import_anew(tmp_path, monkeypatch)
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
@@ -372,7 +372,7 @@ def test_a_format_of_the_future_is_refused(half: Path, tmp_path: Path, capsys: p
 def test_one_process_for_a_folder(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with exclusive(half):
         assert main(["resume", str(half), "--steps", "500"]) == 2
-    assert f"another process is at work in {half}" in capsys.readouterr().err
+    assert f"another process is using {half}" in capsys.readouterr().err
 
 
 def test_leftovers_of_a_kill_are_removed(half: Path, tmp_path: Path) -> None:
