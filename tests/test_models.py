@@ -108,7 +108,7 @@ def test_predict_takes_one_observation_or_a_batch(trained: GEM) -> None:
     for wrong in (np.zeros(4), np.zeros((2, 2, 3))):
         with pytest.raises(BadValue, match=r"must have shape \(3,\)"):
             trained.predict(wrong)
-    with pytest.raises(BadValue, match="the observation is the first"):
+    with pytest.raises(BadValue, match="pass the observation only"):
         trained.predict(gym.make("Pendulum-v1").reset())
 
 

@@ -229,8 +229,8 @@ def test_an_environment_that_does_not_answer_ends_the_process(
     ("deed", "message"),
     [
         ("raise OSError('the cable is loose')", "the environment raised OSError at step 331: the cable is loose"),
-        ("return 'nothing', 0.0, False, False, {}", "the environment returned an observation that is no array at step 331"),
-        ("return self._get_obs(), None, False, False, {}", "the environment returned the reward None, which is no number"),
+        ("return 'nothing', 0.0, False, False, {}", "the environment returned an observation that is not an array at step 331"),
+        ("return self._get_obs(), None, False, False, {}", "the environment returned the reward None, which is not a number"),
     ],
 )
 def test_a_fault_is_one_line_and_the_run_goes_on_when_it_is_gone(

@@ -21,7 +21,7 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.core.validation import check_number
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
-from gemrl.envs.vector import AnyTask, as_task, check_lanes, made, name_of, spaces_of
+from gemrl.envs.vector import AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
 from gemrl.training import saving
 from gemrl.training.attributes import Attributes
 from gemrl.training.callbacks import AnyCallback, CallbackRunner
@@ -71,7 +71,7 @@ class Model(Attributes):
         check_number("n_envs", n_envs, 1, whole=True)
         if n_envs > 1 and not isinstance(env, str):
             raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
-        env_id, env = env if isinstance(env, str) else name_of(env), made(env, n_envs)
+        env_id, env = env if isinstance(env, str) else name_of(env), make_envs(env, n_envs)
         layout = spaces_of(env).layout
         chosen = recipe(algorithm_for(self.algo, layout)).for_environment(env_id, layout).but(**fields)
         self._setup(chosen, env, seed, device, verbose, tensorboard_log)
@@ -80,7 +80,7 @@ class Model(Attributes):
     def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto", n_envs: int = 1) -> Self:
         """A new model with exactly this recipe: no preset is applied. `env` may be spaces alone, for a model that only acts."""
         model = cls.__new__(cls)
-        model._setup(chosen, made(env, n_envs), seed, device, lanes=n_envs)
+        model._setup(chosen, make_envs(env, n_envs), seed, device, lanes=n_envs)
         return model
 
     def _setup(
@@ -119,7 +119,7 @@ class Model(Attributes):
 
         `force_reset` changes nothing: `learn` always begins new episodes.
         """
-        task = as_task(made(env, self.agent.lanes), self.seed)
+        task = as_task(make_envs(env, self.agent.lanes), self.seed)
         task.spaces.check_fits(self.spaces)
         check_lanes(self.agent.lanes, task.lanes)
         if self._task is None:
@@ -185,7 +185,7 @@ class Model(Attributes):
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
         with closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
-                schedule.evaluator.spaces.check_fits(self.spaces, to_remember=False)
+                schedule.evaluator.spaces.check_fits(self.spaces, for_memory=False)
             if warning := self.recipe.warning(steps):
                 warnings.warn(warning, stacklevel=2)
             self.num_timesteps = start  # not before all that was asked for is known to be possible
@@ -245,7 +245,7 @@ class Model(Attributes):
         """
         batch, several = self.spaces.batch(observation)
         chosen = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
-        action = self.spaces.taken(chosen)
+        action = self.spaces.env_action(chosen)
         return (action if several else action[0]), state
 
     def save(self, path: str | os.PathLike[str], *, memory: bool = False) -> None:

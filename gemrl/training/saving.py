@@ -14,7 +14,7 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.core.validation import check_number
 from gemrl.core.version import __version__
 from gemrl.envs.spaces import Spaces, space_from_dict, space_to_dict
-from gemrl.envs.vector import check_lanes, made
+from gemrl.envs.vector import check_lanes, make_envs
 from gemrl.training.model_files import ModelFiles
 from gemrl.training.pytrees import named_arrays, refilled
 
@@ -71,10 +71,10 @@ def _from_files(
     files.check_size(chosen, spaces.layout)
     lanes = header["n_envs"]
     check_number("n_envs", lanes, 1, MOST_LANES, whole=True)
-    place = spaces if env is None else made(env, lanes)
-    model = kind.from_recipe(chosen, place, seed=int(header["seed"]), device=device, n_envs=lanes)
+    source = spaces if env is None else make_envs(env, lanes)
+    model = kind.from_recipe(chosen, source, seed=int(header["seed"]), device=device, n_envs=lanes)
     saved = files.read_memory(header)
-    model.spaces.check_fits(spaces, to_remember=saved is not None)
+    model.spaces.check_fits(spaces, for_memory=saved is not None)
     model.agent.set_learner(_learner(files, header, model.agent.learner))
     model.num_timesteps = int(header["num_timesteps"])
     if saved:
