@@ -120,7 +120,7 @@ def test_a_list_of_one_environment_equals_that_environment() -> None:
 
 
 def test_invalid_vector_environments() -> None:
-    with pytest.raises(BadValue, match="n_envs makes several environments of an id"):
+    with pytest.raises(BadValue, match="n_envs needs an environment id"):
         GEM(gym.make("Pendulum-v1"), n_envs=2)
     with pytest.raises(BadValue, match="n_envs must be"):
         GEM("Pendulum-v1", n_envs=0)
