@@ -25,7 +25,7 @@ from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.files import write_sealed
 from gemrl.core.locking import exclusive, is_free
-from gemrl.core.threads import LIBRARIES, settle
+from gemrl.core.threads import LIBRARIES, set_threads
 from gemrl.envs.single import Task
 from gemrl.experiments import checkpoints
 from gemrl.experiments.loading import load
@@ -628,11 +628,11 @@ def test_a_resumed_run_computes_on_as_many_threads_as_it_began_with(tmp_path: Pa
     (tmp_path / "run.json").write_text(json.dumps({"threads": 3, "xla_flags": "--some_flag"}))
     for name in (*LIBRARIES, "XLA_FLAGS"):
         monkeypatch.setenv(name, "1")
-    settle(["resume", str(tmp_path), "--steps", "10"])
+    set_threads(["resume", str(tmp_path), "--steps", "10"])
     assert [os.environ[name] for name in (*LIBRARIES, "XLA_FLAGS")] == ["3", "3", "3", "--some_flag"]
-    settle(["train", "Pendulum-v1", "--threads", "2"])
+    set_threads(["train", "Pendulum-v1", "--threads", "2"])
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
-    settle([])  # `gemrl` alone
+    set_threads([])  # `gemrl` alone
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
 
 

@@ -176,9 +176,9 @@ def _chunks(array: np.ndarray) -> Iterator[bytes | memoryview[int]]:
         for row in array:
             yield from _chunks(np.ascontiguousarray(row) if row.ndim <= 1 else row)
         return
-    whole = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-    for start in range(0, len(whole), CHUNK):
-        yield whole[start : start + CHUNK]
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    for start in range(0, len(data), CHUNK):
+        yield data[start : start + CHUNK]
 
 
 def read_arrays(path: Path, digest: object) -> dict[str, np.ndarray]:

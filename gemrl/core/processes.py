@@ -25,7 +25,7 @@ def end_now(message: str, code: int) -> NoReturn:
 
 
 class _Call:
-    """The environment call in progress: where it happened and when it began."""
+    """The environment call in progress: a description of it (`where`) and when it began."""
 
     def __init__(self) -> None:
         self.where, self.since = "", float("inf")

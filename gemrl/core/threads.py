@@ -20,27 +20,27 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def settle(words: Sequence[str]) -> None:
+def set_threads(arguments: Sequence[str]) -> None:
     """Sets the number of threads from a command line: `--threads N`, or for `resume RUN` the number the run was started with."""
     number = thread_count()
-    for word, next_word in pairwise([*words, ""]):
-        name, _, value = word.partition("=")
+    for argument, next_argument in pairwise([*arguments, ""]):
+        name, _, value = argument.partition("=")
         if name == "--threads":
-            value = value or next_word
+            value = value or next_argument
             number = int(value) if value.isdecimal() and int(value) else number
-    if words[:1] == ["resume"]:
-        number, flags = _recorded(words[1:]) or (number, None)
+    if arguments[:1] == ["resume"]:
+        number, flags = _recorded_settings(arguments[1:]) or (number, None)
         if flags is not None:
             os.environ["XLA_FLAGS"] = flags
     for library in LIBRARIES:
         os.environ[library] = str(number)
 
 
-def _recorded(words: Sequence[str]) -> tuple[int, str] | None:
-    """Threads and compiler flags of the run in the first word that is a run folder; None if no word is."""
-    for word in words:
+def _recorded_settings(arguments: Sequence[str]) -> tuple[int, str] | None:
+    """Threads and compiler flags of the run in the first argument that is a run folder; None if there is none."""
+    for argument in arguments:
         try:
-            run = json.loads(Path(word, "run.json").read_bytes())
+            run = json.loads(Path(argument, "run.json").read_bytes())
             return int(run["threads"]), str(run["xla_flags"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue

@@ -14,14 +14,14 @@ RESERVED = ("render_mode", "id", "vector_entry_point", "disable_env_checker")
 """Arguments that gemrl sets itself."""
 
 
-def parse_env_args(words: Iterable[str], option: str = "--env-args") -> dict[str, Any]:
-    """The arguments in words of the form KEY=literal; `option` names their origin in error messages."""
+def parse_env_args(assignments: Iterable[str], option: str = "--env-args") -> dict[str, Any]:
+    """The arguments given as KEY=literal; `option` names their origin in error messages."""
     arguments: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
         if not equals or not key.isidentifier():
             hint = f" (the environment comes before {option})" if option.startswith("-") else ""
-            raise BadValue(f"{option} takes KEY=VALUE, not {word!r}{hint}")
+            raise BadValue(f"{option} takes KEY=VALUE, not {assignment!r}{hint}")
         if key in RESERVED:
             raise BadValue(f"{option} cannot set {key}: gemrl sets it itself")
         try:
@@ -34,12 +34,12 @@ def parse_env_args(words: Iterable[str], option: str = "--env-args") -> dict[str
     return arguments
 
 
-def with_sticky(env_id: str, chance: float | None, given: dict[str, Any]) -> dict[str, Any]:
+def with_sticky(env_id: str, probability: float | None, given: dict[str, Any]) -> dict[str, Any]:
     """The arguments; for an Atari game with the probability that it repeats the last action, by default 0."""
     if is_atari(env_id):
-        if chance is not None and given.get(STICKY, chance) != chance:
-            raise BadValue(f"--sticky {chance:g} and --env-args {STICKY}={given[STICKY]} contradict each other")
-        return {STICKY: chance or 0.0} | given
-    if chance is not None:
+        if probability is not None and given.get(STICKY, probability) != probability:
+            raise BadValue(f"--sticky {probability:g} and --env-args {STICKY}={given[STICKY]} contradict each other")
+        return {STICKY: probability or 0.0} | given
+    if probability is not None:
         raise BadValue(f"--sticky is for Atari games (ALE/...), not for {env_id}")
     return given

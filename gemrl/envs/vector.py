@@ -142,7 +142,7 @@ class VectorTask(_NoReplay):
         done = terminated | truncated
         stored = ~self._done if self._mode == AutoresetMode.NEXT_STEP else np.ones(self.lanes, bool)
         after = checked_observations(self.spaces, next_observation, where)
-        reached = after
+        reached = after  # the observations before any reset; `after` has those to act on next
         if self._mode == AutoresetMode.SAME_STEP and done.any():
             reached = after.copy()
             for lane in np.flatnonzero(done):

@@ -64,7 +64,7 @@ class Model(Attributes):
             policy, env = "MlpPolicy", policy
         if policy not in POLICIES:
             raise BadValue(
-                f"policy must be one of {', '.join(POLICIES)}, not {policy!r}; the observation space decides the network"
+                f"policy must be one of {', '.join(POLICIES)}, not {policy!r}; the observation space determines the network"
             )
         if env is None:
             raise BadValue("a model needs an environment: an id such as 'Pendulum-v1' or a gymnasium.Env")
@@ -93,6 +93,7 @@ class Model(Attributes):
         log: str | None = None,
         lanes: int = 1,
     ) -> None:
+        """Sets all attributes; `log` is the folder for TensorBoard, `lanes` the number of environments if `env` is Spaces."""
         if log:
             check_installed("tensorboardX", "tensorboard")
         self.recipe = chosen
@@ -189,9 +190,7 @@ class Model(Attributes):
                 schedule.evaluator.spaces.check_fits(self.spaces, for_memory=False)
             if warning := self.recipe.warning(steps):
                 warnings.warn(warning, stacklevel=2)
-            self.num_timesteps = start  # only after all arguments have been checked
-            self._metrics = Metrics(self.recipe) if reset_num_timesteps else self._metrics
-            self._metrics.start_at(start)
+            self._start_at(start, reset_num_timesteps)  # only after all arguments have been checked
             if self._log:
                 folder = numbered(self._log, tb_log_name or self.algo, new=reset_num_timesteps)
                 trackers = [TensorBoard(folder), *trackers]
@@ -203,6 +202,12 @@ class Model(Attributes):
                     self.logger = Logger(open_trackers)
                 self._run(events, callbacks, log_interval)
         return self
+
+    def _start_at(self, step: int, reset: bool) -> None:
+        """Sets the step count, and begins or continues the metrics."""
+        self.num_timesteps = step
+        self._metrics = Metrics(self.recipe) if reset else self._metrics
+        self._metrics.start_at(step)
 
     def _run_info(self) -> RunInfo:
         """The description of this call of `learn` for trackers."""
