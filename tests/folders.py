@@ -1,4 +1,4 @@
-"""Folders of runs with evaluations that are known, for tests of what reads them."""
+"""Run folders with known evaluations, for tests of code that reads them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gemrl.training.metrics import PROGRESS_COLUMNS
 def write_run(
     folder: Path, algo: str, env: str, seed: int, returns: Sequence[float], *, every: int = 1000, steps: int = 0, **fields: Any
 ) -> Path:
-    """A run's folder whose k-th evaluation at step k * every has the k-th return and an estimation error of k."""
+    """Writes a run folder whose k-th evaluation, at step k * every, has the k-th return and an estimation error of k."""
     folder.mkdir(parents=True, exist_ok=True)
     recipe = RECIPES[algo].but(**fields).as_dict()
     facts = {"algo": algo, "env": env, "seed": seed, "steps": steps or every * len(returns), "eval_every": every}
@@ -35,7 +35,7 @@ def write_run(
 
 
 def write_study(folder: Path) -> Path:
-    """Two methods, two tasks, three seeds, ten evaluations: gem rises to 1000 s, td3 to 500 s, for s = 1, 1.1, 1.2 by seed."""
+    """Writes 2 methods x 2 tasks x 3 seeds, ten evaluations each: gem reaches 1000 s, td3 500 s, with s = 1, 1.1, 1.2 by seed."""
     for algo, top in (("gem", 1000.0), ("td3", 500.0)):
         for env in ("HalfCheetah-v5", "Hopper-v5"):
             for seed in range(3):

@@ -1,4 +1,4 @@
-"""Callbacks of every kind, and Stable-Baselines3's tools on our models."""
+"""Callbacks of every kind, and Stable-Baselines3's tools with gemrl's models."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def pendulum(**fields: Any) -> GEM:
     return GEM("Pendulum-v1", **({"seed": 0} | SMALL | fields))
 
 
-class Watch(Callback):
-    """Counts what it is told; stops at the second evaluation."""
+class Recorder(Callback):
+    """Counts its calls; stops the training at the second evaluation."""
 
     def __init__(self) -> None:
         self.steps, self.evaluations = 0, [0][:0]
@@ -39,55 +39,55 @@ class Watch(Callback):
         return len(self.evaluations) < 2
 
 
-def test_our_own_protocol() -> None:
-    watch = Watch()
-    model = pendulum().learn(300, watch, eval_env="Pendulum-v1", eval_every=60, eval_episodes=1)
-    assert (watch.steps, watch.evaluations, model.num_timesteps) == (120, [60, 120], 120)
+def test_gemrl_s_own_callbacks() -> None:
+    recorder = Recorder()
+    model = pendulum().learn(300, recorder, eval_env="Pendulum-v1", eval_every=60, eval_episodes=1)
+    assert (recorder.steps, recorder.evaluations, model.num_timesteps) == (120, [60, 120], 120)
 
 
-def test_callbacks_may_log_words(capsys: pytest.CaptureFixture[str]) -> None:
+def test_callbacks_may_log_text(capsys: pytest.CaptureFixture[str]) -> None:
     model = pendulum(verbose=1)
 
-    class Words(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
+    class LogText(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
         def _on_step(self) -> bool:
             self.logger.record("note", "a word")
             return True
 
-    model.learn(450, Words(), log_interval=2)
+    model.learn(450, LogText(), log_interval=2)
     assert "note a word" in capsys.readouterr().out
 
 
 def test_a_list_of_all_kinds() -> None:
-    watch, seen = Watch(), []
-    theirs = sb3_callbacks.StopTrainingOnMaxEpisodes(max_episodes=1)
+    recorder, shapes = Recorder(), []
+    sb3_callback = sb3_callbacks.StopTrainingOnMaxEpisodes(max_episodes=1)
 
     def function(local: dict[str, Any], _: dict[str, Any]) -> None:
-        seen.append(local["rewards"].shape)
+        shapes.append(local["rewards"].shape)
 
-    model = pendulum().learn(1000, [watch, function, theirs])
+    model = pendulum().learn(1000, [recorder, function, sb3_callback])
     assert model.num_timesteps == 200  # the first episode's time limit
-    assert (watch.steps, len(seen), seen[0]) == (200, 200, (1,))
+    assert (recorder.steps, len(shapes), shapes[0]) == (200, 200, (1,))
 
 
-@pytest.mark.parametrize("kind", ["ours", "function", "theirs"])
-def test_booleans_of_numpy_stop_it_too(kind: str) -> None:
-    def enough(model: Any) -> Any:
+@pytest.mark.parametrize("kind", ["gemrl", "function", "sb3"])
+def test_numpy_booleans_stop_the_training_too(kind: str) -> None:
+    def unfinished(model: Any) -> Any:
         return np.float64(model.num_timesteps) < 10
 
-    class Ours(Callback):
+    class Own(Callback):
         def on_step(self, model: Model, event: Event) -> bool:
-            return enough(model)
+            return unfinished(model)
 
-    class Theirs(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
+    class SB3(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
         def _on_step(self) -> bool:
-            return enough(self.model)
+            return unfinished(self.model)
 
-    callbacks = {"ours": Ours(), "function": lambda local, _: enough(local["self"]), "theirs": Theirs()}
+    callbacks = {"gemrl": Own(), "function": lambda local, _: unfinished(local["self"]), "sb3": SB3()}
     assert pendulum().learn(50, callbacks[kind]).num_timesteps == 10
 
 
 class Rollouts(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
-    """Counts rollouts and notes a mean."""
+    """Counts rollouts and records a mean."""
 
     starts = ends = 0
 
@@ -103,13 +103,13 @@ class Rollouts(sb3_callbacks.BaseCallback):  # type: ignore[name-defined]
 
 
 def test_a_logger_of_stable_baselines3(tmp_path: Path) -> None:
-    """It gets our lines and what callbacks note; a rollout is what lies between two rounds of training."""
+    """It gets gemrl's metrics and what callbacks record; a rollout is everything between two training rounds."""
     from stable_baselines3.common.logger import configure
 
-    model, watch = pendulum(), Rollouts()
+    model, rollouts = pendulum(), Rollouts()
     model.set_logger(configure(str(tmp_path), ["csv"]))
-    model.learn(250, [watch, sb3_callbacks.LogEveryNTimesteps(100)], log_interval=None)
-    assert (watch.starts, watch.ends) == (4, 4)  # rounds after 150, 200 and 250 steps, and the rest
+    model.learn(250, [rollouts, sb3_callbacks.LogEveryNTimesteps(100)], log_interval=None)
+    assert (rollouts.starts, rollouts.ends) == (4, 4)  # rounds after 150, 200 and 250 steps, and the rest
     with (tmp_path / "progress.csv").open() as file:
         lines = list(csv.DictReader(file))
     assert [line["time/total_timesteps"] for line in lines] == ["100", "200"]
@@ -118,8 +118,8 @@ def test_a_logger_of_stable_baselines3(tmp_path: Path) -> None:
     assert (model.learning_rate, model.exploration_rate, len(model.ep_info_buffer)) == (3e-4, 0.0, 1)
 
 
-def test_a_second_call_counts_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And its speed is its own."""
+def test_a_second_call_continues_the_counts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its speed is measured separately."""
     clock = itertools.count()
     monkeypatch.setattr("gemrl.training.metrics.monotonic", lambda: float(next(clock)))
     model = pendulum().learn(400)
@@ -187,7 +187,7 @@ def test_a_tensorboard_folder(tmp_path: Path) -> None:
     assert sorted(folder.name for folder in tmp_path.iterdir()) == ["gem_1", "gem_2", "other_1"]
 
 
-def test_rl_zoo_runs_our_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rl_zoo_trains_gemrl_models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     zoo = pytest.importorskip("rl_zoo3")
     import rl_zoo3.exp_manager
     import rl_zoo3.train
@@ -198,15 +198,15 @@ def test_rl_zoo_runs_our_classes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     config = "Pendulum-v1:\n  n_timesteps: 200\n  policy: MlpPolicy\n  n_envs: 2\n"
     config += "".join(f"  {name}: {list(value) if isinstance(value, tuple) else value}\n" for name, value in SMALL.items())
     (tmp_path / "gem.yml").write_text(config)
-    words = ["train", "--algo", "gem", "--env", "Pendulum-v1", "-conf", str(tmp_path / "gem.yml"), "-f", str(tmp_path)]
-    monkeypatch.setattr("sys.argv", [*words, "--eval-freq", "100", "--eval-episodes", "1", "--seed", "1", "--verbose", "0"])
+    command = ["train", "--algo", "gem", "--env", "Pendulum-v1", "-conf", str(tmp_path / "gem.yml"), "-f", str(tmp_path)]
+    monkeypatch.setattr("sys.argv", [*command, "--eval-freq", "100", "--eval-episodes", "1", "--seed", "1", "--verbose", "0"])
     rl_zoo3.train.train()
     folder = tmp_path / "gem" / "Pendulum-v1_1"
     assert GEM.load(folder / "Pendulum-v1.zip").num_timesteps == 200
     assert (folder / "evaluations.npz").exists()
 
 
-def test_presets_reach_through_wrappers() -> None:
+def test_presets_are_found_through_wrappers() -> None:
     from stable_baselines3.common.vec_env import DummyVecEnv
 
     for env in (gym.make("Swimmer-v5"), gym.make_vec("Swimmer-v5", 2), DummyVecEnv([lambda: gym.make("Swimmer-v5")])):

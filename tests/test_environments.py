@@ -1,4 +1,4 @@
-"""Environments in, transitions out; and every fault told in one line, with its place."""
+"""Environments and spaces: conversions, and one-line errors that say where an environment failed."""
 
 from __future__ import annotations
 
@@ -34,36 +34,36 @@ def test_actions_are_scaled_to_any_finite_box() -> None:
     low, high = np.array([[-3.0, 0.0], [1.0, -1.0]]), np.array([[5.0, 1.0], [2.0, 1.0]])
     own = Spaces(spaces.Box(-np.inf, np.inf, (4, 3)), spaces.Box(low, high, dtype=np.float64))
     assert own.layout == Layout((12,), 4)
-    np.testing.assert_allclose(own.taken(-np.ones(4)), low)
-    np.testing.assert_allclose(own.taken(np.ones(4)), high)
-    np.testing.assert_allclose(own.taken(np.zeros((5, 4)))[3], (low + high) / 2)
-    assert own.action_space.contains(own.taken(np.full(4, 1.5)))
-    uneven = Spaces(BOX, spaces.Box(-2.6, 2.3, (1,), np.float64))  # rounding must not step out of the bounds
+    np.testing.assert_allclose(own.env_action(-np.ones(4)), low)
+    np.testing.assert_allclose(own.env_action(np.ones(4)), high)
+    np.testing.assert_allclose(own.env_action(np.zeros((5, 4)))[3], (low + high) / 2)
+    assert own.action_space.contains(own.env_action(np.full(4, 1.5)))
+    uneven = Spaces(BOX, spaces.Box(-2.6, 2.3, (1,), np.float64))  # rounding must not exceed the bounds
     for unit in (-1.0, 1.0):
-        assert uneven.action_space.contains(uneven.taken(np.array([unit])))
+        assert uneven.action_space.contains(uneven.env_action(np.array([unit])))
 
 
 def test_observations_of_any_shape_are_flattened() -> None:
     own = Spaces(spaces.Box(0, 255, (2, 3), np.uint8), BOX)
-    flat = own.seen(np.arange(6, dtype=np.uint8).reshape(2, 3))
+    flat = own.agent_observation(np.arange(6, dtype=np.uint8).reshape(2, 3))
     assert flat.dtype == np.float32
     np.testing.assert_array_equal(flat, np.arange(6))
 
 
-def test_discrete_spaces_are_numbers_from_zero() -> None:
+def test_discrete_spaces_become_indices_from_zero() -> None:
     own = Spaces(spaces.Discrete(4, start=3), spaces.Discrete(2, start=-1))
     assert own.layout == Layout((1,), 1, choices=2, dtype="int32", states=4)
-    np.testing.assert_array_equal(own.seen(5), [2])
-    np.testing.assert_array_equal(own.taken(np.array([[0], [1]], np.int32)), [-1, 0])
+    np.testing.assert_array_equal(own.agent_observation(5), [2])
+    np.testing.assert_array_equal(own.env_action(np.array([[0], [1]], np.int32)), [-1, 0])
 
 
-def test_images_keep_their_shape_for_discrete_actions_and_stacks_are_known() -> None:
+def test_images_keep_their_shape_for_discrete_actions_and_stacks_are_recognised() -> None:
     pixels = spaces.Box(0, 255, (10, 10, 3), np.uint8)
     assert Spaces(pixels, spaces.Discrete(4)).layout == Layout((10, 10, 3), 1, 4, "uint8")
     assert Spaces(pixels, BOX).layout == Layout((300,), 2)
     screen, board = (spaces.Box(0, 255, (side, side), np.uint8) for side in (84, 4))
     assert Spaces(screen, spaces.Discrete(4)).layout == Layout((84, 84, 1), 1, 4, "uint8")
-    assert Spaces(screen, spaces.Discrete(4)).seen(screen.sample()).shape == (84, 84, 1)
+    assert Spaces(screen, spaces.Discrete(4)).agent_observation(screen.sample()).shape == (84, 84, 1)
     assert Spaces(board, spaces.Discrete(4)).layout == Layout((16,), 1, 4)
     env = gym.wrappers.FrameStackObservation(_Screen(), 4)
     assert Spaces.of(env).layout == Layout((4, 6, 5), 1, 3, "uint8", frames=4)
@@ -71,7 +71,7 @@ def test_images_keep_their_shape_for_discrete_actions_and_stacks_are_known() -> 
 
 
 class _Screen(gym.Env):
-    """Something with a grey screen."""
+    """Observations are greyscale images."""
 
     observation_space = spaces.Box(0, 255, (6, 5), np.uint8)
     action_space = spaces.Discrete(3)
@@ -87,7 +87,7 @@ def test_spaces_are_written_and_read(space: spaces.Box | spaces.Discrete) -> Non
     assert space_from_dict(json.loads(json.dumps(space_to_dict(space)))) == space
 
 
-def test_bounds_beyond_a_space_s_type_are_damage() -> None:
+def test_bounds_outside_the_dtype_are_rejected() -> None:
     with pytest.raises(ModelFileError, match="a space in the model's JSON is damaged"):
         space_from_dict({"shape": [1], "dtype": "int32", "low": ["0"], "high": ["inf"]})
 
@@ -99,9 +99,9 @@ def test_bounds_beyond_a_space_s_type_are_damage() -> None:
         (spaces.Tuple((BOX,)), BOX, "FlattenObservation"),
         (spaces.MultiDiscrete([2, 2]), BOX, "FlattenObservation"),
         (spaces.Text(4), BOX, "observations must be a Box or Discrete, not Text"),
-        (BOX, spaces.MultiDiscrete([2, 2]), "actions must be a Box or Discrete, not MultiDiscrete; number all combinations"),
-        (spaces.Box(-1, 1, (0,)), BOX, "observations must hold at least one number"),
-        (BOX, spaces.Box(-1, 1, (2, 0)), "actions must hold at least one number"),
+        (BOX, spaces.MultiDiscrete([2, 2]), "actions must be a Box or Discrete, not MultiDiscrete; enumerate all combinations"),
+        (spaces.Box(-1, 1, (0,)), BOX, "observations must contain at least one number"),
+        (BOX, spaces.Box(-1, 1, (2, 0)), "actions must contain at least one number"),
         (BOX, spaces.Tuple((BOX,)), "actions must be a Box or Discrete, not Tuple"),
         (BOX, spaces.Box(-np.inf, 1, (1,)), "action bounds must be finite"),
     ],
@@ -111,7 +111,7 @@ def test_unsupported_spaces(observation: gym.Space, action: gym.Space, message: 
         check_spaces(observation, action)
 
 
-def test_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_environments_by_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UnknownName, match="did you mean 'HalfCheetah-v5'"):
         make("HalfCheeta-v5")
     with pytest.raises(EnvironmentFault, match="No module named 'no_such_module'"):
@@ -140,7 +140,7 @@ def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class OldStep(probes.Constant):
-    """One that answers with four values in the end, as environments once did."""
+    """Returns four values at step 150, as the old gym API did."""
 
     steps = 0
 
@@ -155,14 +155,14 @@ class OldStep(probes.Constant):
         (probes.Poisoned(observation=np.array([np.nan])), "NaN or infinity in its observation at step 150"),
         (probes.Poisoned(observation=np.array([np.inf])), "NaN or infinity in its observation at step 150"),
         (probes.Poisoned(observation=np.zeros(3)), r"observation of shape \(3,\), not \(1,\), at step 150"),
-        (probes.Poisoned(observation="a word"), "no array at step 150"),
+        (probes.Poisoned(observation="a word"), "not an array at step 150"),
         (probes.Poisoned(reward=float("nan")), "the reward nan at step 150"),
-        (probes.Poisoned(reward="much"), "the reward 'much', which is no number, at step 150"),
+        (probes.Poisoned(reward="much"), "the reward 'much', which is not a number, at step 150"),
         (probes.Raising(), r"raised ZeroDivisionError at step 150: the motor is off \(.*probes.py, line \d+\)"),
         (OldStep(), "raised ValueError at step 150: .*; in gymnasium, step returns observation, reward, terminated, truncated"),
     ],
 )
-def test_a_faulty_environment_is_told_with_its_step_and_poisons_nothing(env: gym.Env, message: str) -> None:
+def test_an_error_names_the_step_and_nothing_invalid_is_stored(env: gym.Env, message: str) -> None:
     model = GEM(env, seed=0, **SMALL)
     with pytest.raises(EnvironmentFault, match=message):
         model.learn(1000)
@@ -172,7 +172,7 @@ def test_a_faulty_environment_is_told_with_its_step_and_poisons_nothing(env: gym
     assert all(np.isfinite(rows[name]).all() for name in ("observation", "next_observation", "action", "reward"))
 
 
-def test_every_episode_has_a_seed_of_its_own() -> None:
+def test_every_episode_has_its_own_seed() -> None:
     def starts(seed: int) -> list[Any]:
         task = Task(gym.make("Pendulum-v1"), seed)
         return [task.reset().tolist() for _ in range(3)]
@@ -181,7 +181,7 @@ def test_every_episode_has_a_seed_of_its_own() -> None:
     assert len({str(start) for start in starts(0) + starts(1)}) == 6
 
 
-def test_a_step_tells_how_the_episode_ended() -> None:
+def test_a_step_reports_how_the_episode_ended() -> None:
     task = Task(probes.Truncated(), 0)
     observation = task.reset()
     for step in range(1, 7):
@@ -191,24 +191,24 @@ def test_a_step_tells_how_the_episode_ended() -> None:
 
 
 class InPlace(gym.Env):
-    """Counts to three in the one array that it always shows."""
+    """Counts to three and returns the same array as every observation."""
 
     observation_space = spaces.Box(0, 9, (1,))
     action_space = spaces.Discrete(2)
 
     def __init__(self) -> None:
-        self.shown = np.zeros(1, np.float32)
+        self.buffer = np.zeros(1, np.float32)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
-        self.shown[:] = 0
-        return self.shown, {}
+        self.buffer[:] = 0
+        return self.buffer, {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        self.shown += 1
-        return self.shown, 1.0, bool(self.shown[0] == 3), False, {}
+        self.buffer += 1
+        return self.buffer, 1.0, bool(self.buffer[0] == 3), False, {}
 
 
-def test_an_environment_may_show_the_same_array_again_and_again() -> None:
+def test_an_environment_may_reuse_its_observation_array() -> None:
     task = Task(InPlace(), 0)
     observation, seen = task.reset(), []
     for _ in range(4):
@@ -218,7 +218,7 @@ def test_an_environment_may_show_the_same_array_again_and_again() -> None:
     assert seen == [(0, 1), (1, 2), (2, 3), (0, 1)]
 
 
-def test_atari_is_atari_under_any_name() -> None:
+def test_every_form_of_an_atari_id_is_recognised() -> None:
     pytest.importorskip("ale_py")
     for name in ("ALE/Pong-v5", "ale_py:ALE/Pong-v5", "PongNoFrameskip-v4"):
         assert make(name).observation_space.shape == (4, 84, 84)
@@ -229,15 +229,15 @@ def test_atari_is_atari_under_any_name() -> None:
         with_sticky("ALE/Pong-v5", 0.25, {"repeat_action_probability": 0.5})
 
 
-@pytest.mark.parametrize(("shape", "seen"), [((84, 84, 3), (84, 84, 3)), ((84, 84), (84, 84, 1)), ((7, 7, 3), (147,))])
-def test_large_boxes_of_real_numbers_are_images(shape: tuple[int, ...], seen: tuple[int, ...]) -> None:
+@pytest.mark.parametrize(("shape", "expected"), [((84, 84, 3), (84, 84, 3)), ((84, 84), (84, 84, 1)), ((7, 7, 3), (147,))])
+def test_large_boxes_of_floats_are_images(shape: tuple[int, ...], expected: tuple[int, ...]) -> None:
     space = spaces.Box(0.0, 1.0, shape, np.float64)
-    assert Spaces(space, spaces.Discrete(4)).layout == Layout(seen, 1, 4, "float32")
+    assert Spaces(space, spaces.Discrete(4)).layout == Layout(expected, 1, 4, "float32")
     assert Spaces(space, spaces.Box(-1.0, 1.0, (2,))).layout == Layout((int(np.prod(shape)),), 2)
 
 
 @pytest.mark.parametrize(("shape", "image"), [((5, 2, 3), False), ((10, 1, 3), False), ((3, 3, 2), True)])
-def test_bytes_without_room_for_a_convolution_are_vectors(shape: tuple[int, ...], image: bool) -> None:
+def test_images_too_small_for_a_convolution_are_vectors(shape: tuple[int, ...], image: bool) -> None:
     layout = Spaces(spaces.Box(0, 255, shape, np.uint8), spaces.Discrete(2)).layout
     assert layout.is_image == image
     values = make_agent(RECIPES["dqn"], layout, lanes=1, seed=0, device=None).values
@@ -246,15 +246,15 @@ def test_bytes_without_room_for_a_convolution_are_vectors(shape: tuple[int, ...]
 
 @pytest.fixture(scope="module")
 def sticky_game() -> Task:
-    """Pong with sticky actions, where every frame moves the paddle."""
+    """Pong with sticky actions, after a reset."""
     pytest.importorskip("ale_py")
     task = Task(make("ALE/Pong-v5", repeat_action_probability=0.5), 3)
     task.reset()
     return task
 
 
-def test_a_sticky_game_goes_on_exactly(sticky_game: Task) -> None:
-    """The action that may be repeated belongs to a game's state: left out, some of these would come out otherwise."""
+def test_a_sticky_game_is_restored_exactly(sticky_game: Task) -> None:
+    """The action that may be repeated is part of the state: without it, some of these steps would differ."""
     rng, other = np.random.default_rng(0), Task(make("ALE/Pong-v5", repeat_action_probability=0.5), 3)
 
     def some_steps(task: Task, actions: np.ndarray) -> list[bytes]:
@@ -268,7 +268,7 @@ def test_a_sticky_game_goes_on_exactly(sticky_game: Task) -> None:
         assert some_steps(other, actions) == some_steps(sticky_game, actions)
 
 
-def test_a_game_with_a_time_limit_goes_on_exactly() -> None:
+def test_a_game_with_a_time_limit_is_restored_exactly() -> None:
     pytest.importorskip("ale_py")
     task, other = (Task(make("ALE/Pong-v5", max_episode_steps=200), 3) for _ in range(2))
 
@@ -282,8 +282,8 @@ def test_a_game_with_a_time_limit_goes_on_exactly() -> None:
     assert steps_to_end(other) == steps_to_end(task) < 50 - 20 + 1
 
 
-def test_the_state_of_unknown_wrappers_of_a_game_is_not_forgotten() -> None:
-    """A game in a wrapper that may have a state of its own is played again, action for action."""
+def test_a_game_in_unknown_wrappers_is_replayed() -> None:
+    """A wrapper may have a state that is not saved, so there is no AtariState and the episode is replayed."""
     ale_py = pytest.importorskip("ale_py")
     gym.register_envs(ale_py)
     game = TransformReward(gym.make("ALE/Pong-v5", frameskip=1), lambda reward: reward)
@@ -291,28 +291,28 @@ def test_the_state_of_unknown_wrappers_of_a_game_is_not_forgotten() -> None:
     assert atari_state(make("ALE/Pong-v5", repeat_action_probability=0.5)) is not None
 
 
-def test_a_stack_of_ones_own_goes_on_too() -> None:
+def test_a_game_with_custom_preprocessing_is_restored_exactly() -> None:
     ale_py = pytest.importorskip("ale_py")
     gym.register_envs(ale_py)
 
-    def made() -> Task:
+    def make_task() -> Task:
         game = gym.make("ALE/Breakout-v5", frameskip=1, repeat_action_probability=0.0)
         return Task(FrameStackObservation(AtariPreprocessing(game, terminal_on_life_loss=True), 3), 0)
 
-    task, other = made(), made()
+    task, other = make_task(), make_task()
     task.reset()
     for _ in range(5):
         task.step(np.zeros((1, 1)), np.ones((1, 1), np.int32))
     other.reset()
     assert other.replay(task.snapshot()) is not None
-    for _ in range(150):  # beyond the loss of a life
+    for _ in range(150):  # past the loss of a life
         ours, theirs = (one.step(np.zeros((1, 1)), np.ones((1, 1), np.int32)) for one in (task, other))
         np.testing.assert_array_equal(ours.observation, theirs.observation)
         assert ours.ended == theirs.ended
     assert task.episodes > 1
 
 
-def test_the_episodes_after_a_snapshot_are_the_same_without_replay(sticky_game: Task) -> None:
+def test_without_replay_the_next_episodes_are_still_the_same(sticky_game: Task) -> None:
     saved, screens = sticky_game.snapshot(), []
     for _ in range(2):
         task = Task(make("ALE/Pong-v5", repeat_action_probability=0.5), 3)
@@ -324,31 +324,31 @@ def test_the_episodes_after_a_snapshot_are_the_same_without_replay(sticky_game: 
 
 
 class Moving(gym.Env):
-    """Goes on for ever; the action space is what is tried."""
+    """Never ends, and records the actions it gets."""
 
     observation_space = gym.spaces.Box(-1, 1, (2,))
 
     def __init__(self, action_space: gym.Space) -> None:
-        self.action_space, self.taken = action_space, [0][:0]
+        self.action_space, self.actions = action_space, [0][:0]
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         return np.zeros(2, np.float32), {}
 
     def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         assert self.action_space.contains(action)
-        self.taken.append(np.asarray(action).item())
+        self.actions.append(np.asarray(action).item())
         return np.zeros(2, np.float32), 0.0, False, False, {}
 
 
-def test_an_action_may_be_a_single_number() -> None:
+def test_an_action_may_be_a_scalar() -> None:
     env = Moving(gym.spaces.Box(-2, 2, (), np.float32))
     model = GEM(env, seed=0, **SMALL).learn(20)
-    assert max(env.taken) - min(env.taken) > 1
+    assert max(env.actions) - min(env.actions) > 1
     assert env.action_space.contains(model.predict(np.zeros(2))[0])
 
 
-def test_whole_numbers_as_actions_are_all_taken() -> None:
-    """Rounded to the nearest, so that the bounds are taken too."""
+def test_every_integer_action_is_reachable() -> None:
+    """Actions are rounded to the nearest integer, so the bounds occur too."""
     env = Moving(gym.spaces.Box(-1, 2, (1,), np.int64))
     GEM(env, seed=0, **SMALL | {"learning_starts": 1000}).learn(200)
-    assert set(env.taken) == {-1, 0, 1, 2}
+    assert set(env.actions) == {-1, 0, 1, 2}

@@ -1,4 +1,4 @@
-"""What is on the disk: models that load for ever, memories that go on learning, and damage that is always noticed."""
+"""Files on disk: old models load, saved memories continue training, and damage is always detected."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tests.test_resume import train
 FIXTURE = Path(__file__).parent / "fixtures" / "model-format-2"
 
 
-def test_a_model_of_this_format_loads_for_ever() -> None:
-    """Made once, by `GEM("Pendulum-v1", seed=0, ...).learn(300)`; whatever changes, it must load and act the same."""
+def test_a_model_of_this_format_always_loads() -> None:
+    """The file is from `GEM("Pendulum-v1", seed=0, ...).learn(300)`. Every later version must load it and act the same."""
     model = gemrl.load(FIXTURE, "Pendulum-v1")
     assert (model.algo, model.num_timesteps, len(model.memory)) == ("gem", 300, 300)
     observations = np.array([[1, 0, 0], [0, 1, 0.5], [-1, 0, -8]], np.float32)
@@ -37,7 +37,7 @@ def test_a_model_of_this_format_loads_for_ever() -> None:
 
 
 @pytest.mark.parametrize("kind", [GEM, SAC])
-def test_a_saved_memory_goes_on_as_if_nothing_had_been(kind: type[gemrl.Model], tmp_path: Path) -> None:
+def test_training_continues_identically_from_a_saved_memory(kind: type[gemrl.Model], tmp_path: Path) -> None:
     fields = SMALL if kind is GEM else {"net_arch": (16,), "learning_starts": 100, "batch_size": 16, "buffer_size": 2000}
     model = kind("Pendulum-v1", seed=0, n_envs=2, **fields)
     model.learn(330)
@@ -55,7 +55,7 @@ def test_a_saved_memory_goes_on_as_if_nothing_had_been(kind: type[gemrl.Model], 
 
 
 def test_a_saved_memory_of_a_vector_environment(tmp_path: Path) -> None:
-    """Its next episodes are seeded as they would have been."""
+    """The next episodes have the seeds that they would have had."""
     models = []
     for name in ("one", "two"):
         envs = gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="sync")
@@ -69,12 +69,12 @@ def test_a_saved_memory_of_a_vector_environment(tmp_path: Path) -> None:
         np.testing.assert_array_equal(one, two)
 
 
-def test_a_memory_that_no_machine_holds_is_told() -> None:
+def test_a_memory_larger_than_the_machine_is_an_error() -> None:
     with pytest.raises(BadValue, match="set a smaller buffer_size"):
         GEM("Pendulum-v1", buffer_size=10**13).learn(1)
 
 
-def test_a_killed_worker_is_told() -> None:
+def test_a_killed_environment_process_is_an_error() -> None:
     envs = gym.make_vec("Pendulum-v1", num_envs=2, vectorization_mode="async")
     model = GEM(envs, seed=0, **SMALL).learn(50)
     envs.processes[0].kill()  # type: ignore[attr-defined]
@@ -94,17 +94,17 @@ def test_arrays_are_plain_safetensors(tmp_path: Path) -> None:
     }
     with replacing(tmp_path / "file.safetensors") as (file,):
         digest = write_arrays(file, arrays)
-    for found in (load_file(tmp_path / "file.safetensors"), read_arrays(tmp_path / "file.safetensors", digest)):
-        assert found.keys() == arrays.keys()
+    for loaded in (load_file(tmp_path / "file.safetensors"), read_arrays(tmp_path / "file.safetensors", digest)):
+        assert loaded.keys() == arrays.keys()
         for name, array in arrays.items():
-            assert found[name].dtype == array.dtype
-            np.testing.assert_array_equal(found[name], array)
+            assert loaded[name].dtype == array.dtype
+            np.testing.assert_array_equal(loaded[name], array)
     with pytest.raises(ModelFileError, match="checksum"):
         read_arrays(tmp_path / "file.safetensors", digest[::-1])
 
 
-def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The disk is full while the memory is written: networks and header of before are still there, and fit each other."""
+def test_a_failed_save_keeps_the_older_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The disk is full when the memory is written: the previous networks and header still exist and match each other."""
     model = GEM("Pendulum-v1", seed=0, **SMALL)
     model.save(tmp_path / "model")
     before = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
@@ -129,7 +129,7 @@ def test_a_save_that_fails_leaves_the_older_model(tmp_path: Path, monkeypatch: p
 LARGE = """
 import resource, sys
 import numpy as np
-from gemrl.files import write_arrays
+from gemrl.core.files import write_arrays
 arrays = {"frames": np.ones((1, 300, 1 << 20), np.uint8), "values": np.ones((2, 1, 1 << 20), np.float32)}
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 with open(sys.argv[1], "wb") as file:
@@ -138,15 +138,15 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
 
-def test_writing_a_large_memory_takes_no_memory(tmp_path: Path) -> None:
-    words = [sys.executable, "-c", LARGE, str(tmp_path / "large.safetensors")]
-    grown = int(subprocess.run(words, capture_output=True, text=True, check=True).stdout)
+def test_writing_large_arrays_needs_little_memory(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LARGE, str(tmp_path / "large.safetensors")]
+    grown = int(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
     assert (tmp_path / "large.safetensors").stat().st_size > 300 << 20
-    assert grown < 30_000  # kB, of 300 MB
+    assert grown < 30_000  # kB, for 300 MB
 
 
 def test_hundreds_of_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each is refused by name or loads to the same bits; none runs code, hangs or takes gigabytes."""
+    """Each is rejected with a known error or loads to the same bits; none runs code, hangs or takes gigabytes."""
     monkeypatch.chdir(tmp_path)
     assert train(tmp_path / "run", 300) == 0
     original = max((tmp_path / "run" / "checkpoints").iterdir())
@@ -158,28 +158,26 @@ def test_hundreds_of_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.Mon
     for _ in range(40):
         fuzzer.hostile()
     assert peak_memory() - before < 1 << 30
-    assert digest_of(tmp_path / "copy" / "model.json") == digest_of(original / "model.json")  # the last copy was put right again
+    assert digest_of(tmp_path / "copy" / "model.json") == digest_of(original / "model.json")  # the last copy was repaired
 
 
 @pytest.mark.parametrize("memory", [False, True])
-def test_a_save_that_is_cut_short_between_its_files_loses_nothing(
-    memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The model that was there can still be loaded, until the new one is complete; then nothing of it is left."""
+def test_an_interrupted_save_loses_nothing(memory: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The old model can be loaded until the new one is complete; then no file of it is left."""
     model = GEM("Pendulum-v1", seed=0, **SMALL)
     model.learn(60)
     model.save(tmp_path / "model", memory=True)
     model.learn(40, reset_num_timesteps=False)
     real, calls = os.replace, [0]
 
-    def cut(*words: Any) -> None:
+    def interrupted(*paths: Any) -> None:
         calls[0] += 1
         if calls[0] == 2:
             raise KeyboardInterrupt
-        real(*words)
+        real(*paths)
 
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", cut)
+        patch.setattr(os, "replace", interrupted)
         with pytest.raises(KeyboardInterrupt):
             model.save(tmp_path / "model", memory=memory)
     loaded = GEM.load(tmp_path / "model")

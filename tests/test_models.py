@@ -1,4 +1,4 @@
-"""The Python interface: learn, predict, save, load, and the promises about seeds."""
+"""The Python interface: learn, predict, save, load, and reproducibility."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_the_same_seed_gives_the_same_bits(trained: GEM) -> None:
     assert equal(trained, pendulum().learn(300))
 
 
-def test_another_seed_differs_in_everything(trained: GEM) -> None:
+def test_another_seed_changes_every_array(trained: GEM) -> None:
     other = pendulum(seed=1).learn(300)
     ours, theirs = named_arrays(trained.agent.learner), named_arrays(other.agent.learner)
     constant = {name for name in ours if name.endswith(("count", "updates"))}
@@ -55,15 +55,15 @@ def test_another_seed_differs_in_everything(trained: GEM) -> None:
     assert all(not np.array_equal(first[name][:1], second[name][:1]) for name in ("observation", "action", "reward"))
 
 
-def test_evaluating_never_changes_the_run(trained: GEM) -> None:
-    watched = pendulum()
+def test_evaluation_does_not_affect_training(trained: GEM) -> None:
+    evaluated = pendulum()
     schedule = Schedule(Evaluator(partial(make, "Pendulum-v1"), episodes=2, seed=0, cap=20), every=70)
-    evaluated = [event.step for event in watched.training(300, schedule) if event.evaluation]
-    assert evaluated == [70, 140, 210, 280, 300]
-    assert equal(trained, watched)
+    steps = [event.step for event in evaluated.training(300, schedule) if event.evaluation]
+    assert steps == [70, 140, 210, 280, 300]
+    assert equal(trained, evaluated)
 
 
-def test_ways_to_name_policy_and_environment() -> None:
+def test_ways_to_pass_policy_and_environment() -> None:
     env = gym.make("Pendulum-v1")
     for model in (
         GEM("MlpPolicy", "Pendulum-v1", **SMALL),
@@ -85,12 +85,12 @@ def test_ways_to_name_policy_and_environment() -> None:
 
 
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="this machine has a GPU")
-def test_a_missing_gpu_is_told() -> None:
+def test_a_missing_gpu_is_an_error() -> None:
     with pytest.raises(DeviceError, match="no gpu"):
         pendulum(device="gpu")
 
 
-def test_presets_follow_the_environment() -> None:
+def test_presets_depend_on_the_environment() -> None:
     assert GEM("HalfCheetah-v5").recipe.settable()["depth"] == 1000
     assert GEM("HalfCheetah-v5", depth=3).recipe.settable()["depth"] == 3
     assert GEM(probes.Constant()).recipe.settable()["depth"] == 5
@@ -98,8 +98,8 @@ def test_presets_follow_the_environment() -> None:
 
 def test_predict_takes_one_observation_or_a_batch(trained: GEM) -> None:
     batch = np.stack([trained.observation_space.sample() for _ in range(5)])
-    actions, state = trained.predict(batch, state="as it came", deterministic=True)
-    assert state == "as it came"
+    actions, state = trained.predict(batch, state="unchanged", deterministic=True)
+    assert state == "unchanged"
     assert actions.shape == (5, 1)
     assert all(trained.action_space.contains(action) for action in actions)
     single, _ = trained.predict(batch[2])
@@ -108,11 +108,11 @@ def test_predict_takes_one_observation_or_a_batch(trained: GEM) -> None:
     for wrong in (np.zeros(4), np.zeros((2, 2, 3))):
         with pytest.raises(BadValue, match=r"must have shape \(3,\)"):
             trained.predict(wrong)
-    with pytest.raises(BadValue, match="the observation is the first"):
+    with pytest.raises(BadValue, match="pass the observation only"):
         trained.predict(gym.make("Pendulum-v1").reset())
 
 
-def test_learn_counts_on_or_anew() -> None:
+def test_learn_continues_or_resets_the_step_count() -> None:
     model = pendulum()
     assert model.learn(120) is model
     assert model.num_timesteps == 120
@@ -121,14 +121,14 @@ def test_learn_counts_on_or_anew() -> None:
     model.learn(60)
     assert model.num_timesteps == 60
     assert len(model.memory) == 210
-    # Each call began a new episode, so the ones it left behind are cut where they stopped: at rows 120, 150 and 210.
+    # Each call began a new episode, so the unfinished ones are cut off where they stopped: after rows 120, 150 and 210.
     np.testing.assert_array_equal(np.flatnonzero(model.memory.lane()["last"][:-1]), [119, 149])
     for wrong in (0, -5, 2.5):
         with pytest.raises(BadValue, match="total_timesteps"):
             model.learn(wrong)  # type: ignore[arg-type]
 
 
-def test_training_that_is_all_warm_up_is_told() -> None:
+def test_training_shorter_than_the_warm_up_gives_a_warning() -> None:
     model = pendulum(learning_starts=50)
     with pytest.warns(UserWarning, match="nothing is learnt in 50 steps: learning_starts is 50"):
         model.learn(50)
@@ -137,34 +137,34 @@ def test_training_that_is_all_warm_up_is_told() -> None:
         model.learn(1, reset_num_timesteps=False)
 
 
-def test_parameters_can_be_taken_out_and_put_back(trained: GEM) -> None:
+def test_get_and_set_parameters(trained: GEM) -> None:
     other, states = pendulum(seed=5), np.random.default_rng(0).normal(size=(6, 3)).astype(np.float32)
     assert not np.array_equal(other.predict(states)[0], trained.predict(states)[0])
-    found = trained.get_parameters()
-    other.set_parameters(found)
+    parameters = trained.get_parameters()
+    other.set_parameters(parameters)
     np.testing.assert_array_equal(other.predict(states)[0], trained.predict(states)[0])
-    last = max(name for name in found if name.startswith("actor.") and name.endswith("bias"))
-    other.set_parameters({last: np.full_like(found[last], 100)}, exact_match=False)
-    np.testing.assert_array_equal(other.predict(states)[0], np.full((6, 1), 2.0, np.float32))  # the most that Pendulum takes
-    with pytest.raises(BadValue, match="parameters lack "):
-        other.set_parameters({last: found[last]})
+    last = max(name for name in parameters if name.startswith("actor.") and name.endswith("bias"))
+    other.set_parameters({last: np.full_like(parameters[last], 100)}, exact_match=False)
+    np.testing.assert_array_equal(other.predict(states)[0], np.full((6, 1), 2.0, np.float32))  # the largest action of Pendulum
+    with pytest.raises(BadValue, match="parameters do not contain "):
+        other.set_parameters({last: parameters[last]})
     with pytest.raises(UnknownName, match=r"unknown parameter 'actor\.bias'"):
-        other.set_parameters(found | {"actor.bias": found[last]})
+        other.set_parameters(parameters | {"actor.bias": parameters[last]})
     with pytest.raises(ModelFileError, match=last):
-        other.set_parameters(found | {last: np.zeros(7)})
+        other.set_parameters(parameters | {last: np.zeros(7)})
 
 
-def test_a_model_is_loaded_with_other_fields(trained: GEM, tmp_path: Path) -> None:
+def test_load_can_change_fields(trained: GEM, tmp_path: Path) -> None:
     trained.save(tmp_path / "model")
     for loaded in (GEM.load(tmp_path / "model", learning_rate=1e-5), gemrl.load(tmp_path / "model", learning_rate=1e-5)):
         assert loaded.recipe == trained.recipe.but(learning_rate=1e-5)
     with pytest.raises(UnknownName, match="did you mean 'learning_rate'"):
         GEM.load(tmp_path / "model", learnin_rate=1e-5)
-    with pytest.raises(ModelFileError, match="does not fit its recipe"):
+    with pytest.raises(ModelFileError, match="does not match its recipe"):
         GEM.load(tmp_path / "model", net_arch=(7,))
 
 
-def test_a_callback_may_end_the_training() -> None:
+def test_a_callback_can_stop_the_training() -> None:
     model, calls = pendulum(), []
 
     def callback(local: dict[str, Any], _: dict[str, Any]) -> bool:
@@ -176,7 +176,7 @@ def test_a_callback_may_end_the_training() -> None:
     assert model.num_timesteps == 40
 
 
-def test_the_memory_can_be_looked_into(trained: GEM) -> None:
+def test_the_memory_can_be_inspected(trained: GEM) -> None:
     memory = trained.memory
     assert (len(memory), memory.n_trajectories) == (300, 2)
     assert memory.planned_returns().shape == (2, 300)
@@ -213,7 +213,7 @@ def test_saving_twice_writes_the_same_bytes(trained: GEM, tmp_path: Path) -> Non
 
 
 def altered(header: dict[str, Any], how: str) -> dict[str, Any]:
-    """What stands in the file of a model, with something wrong in it."""
+    """The header of a model file with one error in it."""
     match how:
         case "other format":
             return header | {"format": 99}
@@ -236,17 +236,17 @@ def altered(header: dict[str, Any], how: str) -> dict[str, Any]:
         ("other format", "has format 99"),
         ("no recipe", "is damaged: KeyError: 'recipe'"),
         ("evil recipe", "unknown part '__import__'"),
-        ("other recipe", "does not fit its recipe"),
-        ("other algorithm", "holds 'td3', not 'gem'"),
+        ("other recipe", "does not match its recipe"),
+        ("other algorithm", "contains a 'td3' model, not 'gem'"),
         ("bad space", "a space in the model's JSON is damaged"),
     ],
 )
-def test_an_altered_model_is_told_though_its_seal_is_right(trained: GEM, tmp_path: Path, how: str, message: str) -> None:
+def test_an_altered_model_is_rejected_even_with_a_valid_seal(trained: GEM, tmp_path: Path, how: str, message: str) -> None:
     trained.save(tmp_path / "model")
     header = json.loads((tmp_path / "model.json").read_text())
     changed = altered(header, how)
     (tmp_path / "model.json").write_text(json.dumps(changed))
-    with pytest.raises(ModelFileError, match=r"checksum does not agree|has format 99"):
+    with pytest.raises(ModelFileError, match=r"checksum does not match|has format 99"):
         GEM.load(tmp_path / "model")
     changed.pop("seal")
     write_sealed(tmp_path / "model.json", changed)
@@ -255,7 +255,7 @@ def test_an_altered_model_is_told_though_its_seal_is_right(trained: GEM, tmp_pat
 
 
 @pytest.mark.parametrize("how", ["no json", "not json", "no arrays", "truncated", "pickle"])
-def test_a_damaged_model_is_told(trained: GEM, tmp_path: Path, how: str) -> None:
+def test_a_damaged_model_is_rejected(trained: GEM, tmp_path: Path, how: str) -> None:
     trained.save(tmp_path / "model")
     header, arrays = tmp_path / "model.json", tmp_path / "model.safetensors"
     match how:
@@ -273,14 +273,14 @@ def test_a_damaged_model_is_told(trained: GEM, tmp_path: Path, how: str) -> None
         GEM.load(tmp_path / "model")
 
 
-def test_stable_baselines_evaluates_our_models(trained: GEM) -> None:
+def test_stable_baselines3_evaluates_gemrl_models(trained: GEM) -> None:
     evaluation = pytest.importorskip("stable_baselines3.common.evaluation")
     mean, std = evaluation.evaluate_policy(trained, gym.make("Pendulum-v1"), n_eval_episodes=3, warn=False)
     assert -2000 < mean < 0
     assert std >= 0
 
 
-def test_the_package_is_lazy_and_complete() -> None:
+def test_the_package_exports_every_public_name() -> None:
     assert set(gemrl.__all__) <= set(dir(gemrl))
     for name in gemrl.__all__:
         assert getattr(gemrl, name) is not None
@@ -288,7 +288,7 @@ def test_the_package_is_lazy_and_complete() -> None:
         _ = gemrl.no_such_name
 
 
-def test_targets_go_on_moving_in_a_second_learn() -> None:
+def test_a_second_learn_keeps_updating_the_target_networks() -> None:
     model = pendulum().learn(300)
     before = named_arrays(model.agent.learner)
     model.learn(300)
@@ -296,14 +296,14 @@ def test_targets_go_on_moving_in_a_second_learn() -> None:
     assert all(not np.array_equal(before[name], after[name]) for name in before if name.startswith("target"))
 
 
-def test_a_model_that_only_acts_holds_no_memory(trained: GEM, tmp_path: Path) -> None:
+def test_a_model_that_only_predicts_allocates_no_memory(trained: GEM, tmp_path: Path) -> None:
     trained.save(tmp_path / "model")
     loaded = GEM.load(tmp_path / "model")
     loaded.predict(np.zeros(3))
     assert loaded.agent._ring is None  # type: ignore[attr-defined]
 
 
-def test_spaces_must_fit(trained: GEM, tmp_path: Path) -> None:
+def test_spaces_must_match(trained: GEM, tmp_path: Path) -> None:
     trained.save(tmp_path / "model")
     model = GEM.load(tmp_path / "model")
     other = gym.wrappers.RescaleAction(gym.make("Pendulum-v1"), np.float32(-1), np.float32(1))
@@ -313,65 +313,65 @@ def test_spaces_must_fit(trained: GEM, tmp_path: Path) -> None:
         GEM.load(tmp_path / "model", other)
 
 
-def test_a_memory_of_several_needs_several(tmp_path: Path) -> None:
+def test_a_memory_needs_its_number_of_environments(tmp_path: Path) -> None:
     GEM("Pendulum-v1", n_envs=2, seed=0, **SMALL).learn(20).save(tmp_path / "model", memory=True)
     assert GEM.load(tmp_path / "model").n_envs == 2
     with pytest.raises(BadValue, match="memory is for 2 environments, not 1"):
         GEM.load(tmp_path / "model", gym.make("Pendulum-v1"))
 
 
-def test_another_class_is_told_what_the_file_holds(tmp_path: Path) -> None:
+def test_load_with_the_wrong_class_names_the_algorithm(tmp_path: Path) -> None:
     GEM("FrozenLake-v1", seed=0).save(tmp_path / "model")
     for algo in ("td3", "dqn"):
-        with pytest.raises(ModelFileError, match=f"holds 'gem-tabular', not '{algo}'"):
+        with pytest.raises(ModelFileError, match=f"contains a 'gem-tabular' model, not '{algo}'"):
             MODELS[algo].load(tmp_path / "model")
 
 
-def test_a_recipe_of_another_family_is_refused() -> None:
-    with pytest.raises(BadValue, match="a DiscreteRecipe is no recipe for gem, which is what fits"):
+def test_a_recipe_of_another_family_is_rejected() -> None:
+    with pytest.raises(BadValue, match="a DiscreteRecipe cannot be used for gem, the algorithm that fits"):
         GEM.from_recipe(RECIPES["gem-discrete"], gym.make("Pendulum-v1"))
     with pytest.raises(UnsupportedSpace, match="td3 needs a Box of observations and continuous actions"):
         MODELS["td3"].from_recipe(RECIPES["td3"], gym.make("CartPole-v1"))
-    model = GEM.from_recipe(RECIPES["gem-discrete"], "CartPole-v1", n_envs=2)  # an id serves as well
+    model = GEM.from_recipe(RECIPES["gem-discrete"], "CartPole-v1", n_envs=2)  # an id works too
     assert (model.algo, model.agent.lanes) == ("gem-discrete", 2)
 
 
 @pytest.mark.parametrize(
     ("name", "hint"), [("policy_kwargs", "net_arch"), ("n_steps", "depth"), ("exploration_fraction", "steps")]
 )
-def test_keywords_of_stable_baselines3_are_translated(name: str, hint: str) -> None:
+def test_stable_baselines3_keywords_get_a_hint(name: str, hint: str) -> None:
     with pytest.raises(UnknownName, match=f"unknown field '{name}': here it is .*{hint}"):
         pendulum(**{name: 1})
 
 
-def test_bad_words_to_learn() -> None:
+def test_invalid_arguments_of_learn() -> None:
     model = pendulum()
-    for words in (
+    for arguments in (
         {"callback": 5},
         {"callback": gemrl.Callback},
         {"eval_env": gym.make("Pendulum-v1")},
         {"eval_env": "Pendulum-v1", "eval_every": 0},
     ):
         with pytest.raises(BadValue):
-            model.learn(10, **words)
+            model.learn(10, **arguments)
     for seed in (2**32, 1.5, "7"):
         with pytest.raises(BadValue, match="seed must be"):
             pendulum(seed=seed)
     assert pendulum(seed=np.int64(3)).seed == 3
 
 
-def test_words_that_are_refused_change_nothing(tmp_path: Path) -> None:
+def test_rejected_arguments_change_nothing(tmp_path: Path) -> None:
     model = pendulum(learning_starts=1000, tensorboard_log=str(tmp_path))
     model.num_timesteps = 30
-    for words in ({"callback": object}, {"eval_env": "Pendulum-v1", "eval_every": 0}, {"eval_env": "CartPole-v1"}):
+    for arguments in ({"callback": object}, {"eval_env": "Pendulum-v1", "eval_every": 0}, {"eval_env": "CartPole-v1"}):
         with pytest.raises(GemrlError):
-            model.learn(10, **words)
+            model.learn(10, **arguments)
         assert model.num_timesteps == 30
     assert not list(tmp_path.iterdir())
 
 
-def test_a_bar_does_not_outlive_its_training(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the error, as kept by an interactive session, keeps the loop's frame alive."""
+def test_the_progress_bar_ends_with_the_training(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Even if the traceback, as in an interactive session, keeps the loop's frame alive."""
     ended: list[str] = []
     monkeypatch.setattr("gemrl.cli.console.Progress.stop", lambda self: ended.append("bar"))
 
@@ -384,7 +384,7 @@ def test_a_bar_does_not_outlive_its_training(monkeypatch: pytest.MonkeyPatch) ->
     assert kept.value.__traceback__
 
 
-def test_progress_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
+def test_verbose_prints_metrics(capsys: pytest.CaptureFixture[str]) -> None:
     model = pendulum(verbose=1).learn(450, log_interval=1)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 2
@@ -393,29 +393,29 @@ def test_progress_is_logged(capsys: pytest.CaptureFixture[str]) -> None:
     assert model.num_timesteps == 450
 
 
-def test_divergence_is_told() -> None:
+def test_divergence_is_an_error() -> None:
     with pytest.raises(Diverged, match=r"training diverged by step \d+: loss is (nan|inf); try a smaller learning_rate"):
         MODELS["dqn"]("CartPole-v1", seed=0, learning_rate=1e38, learning_starts=50, train_freq=10).learn(400)
 
 
-def test_numbers_of_numpy_can_be_saved(tmp_path: Path) -> None:
-    whole = np.arange(1, 9)
-    model = GEM("Pendulum-v1", seed=whole[1], batch_size=whole[3], depth=whole[2], net_arch=(whole[7], 8), gamma=np.float64(0.9))
+def test_numpy_numbers_can_be_saved(tmp_path: Path) -> None:
+    n = np.arange(9)
+    model = GEM("Pendulum-v1", seed=n[2], batch_size=n[4], depth=n[3], net_arch=(n[8], 8), gamma=np.float64(0.9))
     model.save(tmp_path / "model")
     loaded = GEM.load(tmp_path / "model")
     assert (loaded.seed, loaded.recipe) == (2, GEM("Pendulum-v1", batch_size=4, depth=3, net_arch=(8, 8), gamma=0.9).recipe)
 
 
-def test_evaluations_must_fit_the_model() -> None:
+def test_the_evaluation_environment_must_match_the_model() -> None:
     model = GEM("Pendulum-v1", seed=0, **SMALL)
     with pytest.raises(BadValue, match="observation_space has shape"):
         model.learn(10, eval_env="CartPole-v1")
     env = gym.make("Pendulum-v1")
-    with pytest.raises(BadValue, match="must make a new one each time"):
+    with pytest.raises(BadValue, match="must return a new one each time"):
         model.learn(10, eval_env=lambda: env)
 
 
-def test_a_loaded_model_goes_on_with_its_episodes(tmp_path: Path) -> None:
+def test_a_loaded_model_continues_its_episodes(tmp_path: Path) -> None:
     GEM("Pendulum-v1", seed=0, **SMALL).learn(450).save(tmp_path / "model", memory=True)
     early, late = GEM.load(tmp_path / "model", env="Pendulum-v1"), GEM.load(tmp_path / "model")
     late.set_env("Pendulum-v1")
@@ -424,7 +424,7 @@ def test_a_loaded_model_goes_on_with_its_episodes(tmp_path: Path) -> None:
     np.testing.assert_array_equal(*(model.memory.lane()["observation"] for model in (early, late)))
 
 
-def test_compiled_programs_are_kept_where_the_user_s_cache_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_compiled_programs_are_stored_in_the_user_s_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config: Any = jax.config
     before = config.jax_compilation_cache_dir
     monkeypatch.delenv("JAX_COMPILATION_CACHE_DIR")

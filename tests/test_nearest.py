@@ -367,7 +367,7 @@ def test_sizes_that_do_not_agree_are_refused() -> None:
     ("fields", "message"),
     [
         ({"k": 0}, "k must be a whole number of at least 1"),
-        ({"rows_per_action": 10**13}, "GB and this machine has"),
+        ({"rows_per_action": 10**13}, "GB, but this machine has"),
     ],
 )
 def test_impossible_memories_are_refused(fields: dict[str, Any], message: str) -> None:

@@ -25,7 +25,7 @@ from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.files import write_sealed
 from gemrl.core.locking import exclusive, is_free
-from gemrl.core.threads import LIBRARIES, settle
+from gemrl.core.threads import LIBRARIES, set_threads
 from gemrl.envs.single import Task
 from gemrl.experiments import checkpoints
 from gemrl.experiments.loading import load
@@ -219,7 +219,7 @@ def test_an_environment_that_does_not_answer_ends_the_process(
     shown = command("train", *WORDS, *QUIETLY, "--env-timeout", "5", "--run", str(tmp_path / "run"), env=env)
     assert shown.returncode == 1
     (line,) = shown.stderr.strip().splitlines()
-    assert "the environment did not answer at step 331 for 5 s" in line
+    assert "the environment did not respond within 5 s at step 331" in line
     import_anew(tmp_path, monkeypatch)
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
@@ -229,8 +229,8 @@ def test_an_environment_that_does_not_answer_ends_the_process(
     ("deed", "message"),
     [
         ("raise OSError('the cable is loose')", "the environment raised OSError at step 331: the cable is loose"),
-        ("return 'nothing', 0.0, False, False, {}", "the environment returned an observation that is no array at step 331"),
-        ("return self._get_obs(), None, False, False, {}", "the environment returned the reward None, which is no number"),
+        ("return 'nothing', 0.0, False, False, {}", "the environment returned an observation that is not an array at step 331"),
+        ("return self._get_obs(), None, False, False, {}", "the environment returned the reward None, which is not a number"),
     ],
 )
 def test_a_fault_is_one_line_and_the_run_goes_on_when_it_is_gone(
@@ -372,7 +372,7 @@ def test_a_format_of_the_future_is_refused(half: Path, tmp_path: Path, capsys: p
 def test_one_process_for_a_folder(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with exclusive(half):
         assert main(["resume", str(half), "--steps", "500"]) == 2
-    assert f"another process is at work in {half}" in capsys.readouterr().err
+    assert f"another process is using {half}" in capsys.readouterr().err
 
 
 def test_leftovers_of_a_kill_are_removed(half: Path, tmp_path: Path) -> None:
@@ -628,11 +628,11 @@ def test_a_resumed_run_computes_on_as_many_threads_as_it_began_with(tmp_path: Pa
     (tmp_path / "run.json").write_text(json.dumps({"threads": 3, "xla_flags": "--some_flag"}))
     for name in (*LIBRARIES, "XLA_FLAGS"):
         monkeypatch.setenv(name, "1")
-    settle(["resume", str(tmp_path), "--steps", "10"])
+    set_threads(["resume", str(tmp_path), "--steps", "10"])
     assert [os.environ[name] for name in (*LIBRARIES, "XLA_FLAGS")] == ["3", "3", "3", "--some_flag"]
-    settle(["train", "Pendulum-v1", "--threads", "2"])
+    set_threads(["train", "Pendulum-v1", "--threads", "2"])
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
-    settle([])  # `gemrl` alone
+    set_threads([])  # `gemrl` alone
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
 
 

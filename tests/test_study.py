@@ -151,7 +151,7 @@ def test_what_is_kept_is_remembered(own: Path, tmp_path: Path) -> None:
 def test_a_second_study_in_the_folder_is_refused(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with exclusive(tmp_path):
         assert main(["study", str(own), "--out", str(tmp_path)]) == 2
-    assert "another process is at work" in capsys.readouterr().err
+    assert "another process is using" in capsys.readouterr().err
 
 
 def test_runs_of_other_code_are_told(own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""Several environments at once: every kind stores the trajectories that single environments would have given."""
+"""Several environments at once: every kind stores the trajectories that single environments would produce."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from tests.conftest import SMALL
 
 
 class Counter(probes.Probe):
-    """Counts its steps in observation and reward; ends after `length` of them, by death or by a time limit."""
+    """Counts its steps in observation and reward; after `length` steps it terminates or is truncated."""
 
     observation_space = gym.spaces.Box(-1000, 1000, (2,))
 
-    def __init__(self, number: int, length: int, dies: bool) -> None:
-        self.number, self.length, self.dies = number, length, dies
+    def __init__(self, number: int, length: int, terminates: bool) -> None:
+        self.number, self.length, self.terminates = number, length, terminates
 
     def first(self) -> np.ndarray:
         return np.array([self.number, 0], np.float32)
 
     def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         over = self.time == self.length
-        seen = np.array([self.number, self.time], np.float32)
-        return seen, self.time, over and self.dies, over and not self.dies, {}
+        observation = np.array([self.number, self.time], np.float32)
+        return observation, self.time, over and self.terminates, over and not self.terminates, {}
 
 
 LENGTHS = (3, 5, 4)
 
 
 def makers() -> list[Any]:
-    return [lambda n=n, length=length: Counter(n, length, dies=n == 1) for n, length in enumerate(LENGTHS)]
+    return [lambda n=n, length=length: Counter(n, length, terminates=n == 1) for n, length in enumerate(LENGTHS)]
 
 
 def vector(mode: AutoresetMode) -> VectorEnv:
@@ -74,29 +74,29 @@ def test_each_lane_holds_the_trajectories_of_its_environment(kind: str) -> None:
         rows = model.memory.lane(lane)
         count = len(rows["reward"])
         assert count >= 20
-        place = np.arange(count) % length
-        np.testing.assert_array_equal(rows["reward"], place + 1)
-        np.testing.assert_array_equal(rows["observation"], np.stack([np.full(count, lane), place], axis=1))
-        np.testing.assert_array_equal(rows["next_observation"][:, 1], place + 1)  # the state reached, not that of the reset
-        np.testing.assert_array_equal(rows["last"], place == length - 1)
-        np.testing.assert_allclose(rows["discount"], np.where((place == length - 1) & (lane == 1), 0.0, 0.99))
+        time = np.arange(count) % length
+        np.testing.assert_array_equal(rows["reward"], time + 1)
+        np.testing.assert_array_equal(rows["observation"], np.stack([np.full(count, lane), time], axis=1))
+        np.testing.assert_array_equal(rows["next_observation"][:, 1], time + 1)  # the state reached, not the one after the reset
+        np.testing.assert_array_equal(rows["last"], time == length - 1)
+        np.testing.assert_allclose(rows["discount"], np.where((time == length - 1) & (lane == 1), 0.0, 0.99))
 
 
 @pytest.mark.parametrize("name", ["gem", "td3", "sac", "td3-sil", "optimality-tightening"])
 def test_agents_learn_from_several_environments(name: str) -> None:
-    """Where the reward is the observation and every step ends an episode, Q(s, a) = s, whatever the agent."""
+    """The reward is the observation and every step ends an episode, so every agent must learn Q(s, a) = s."""
     fields = SMALL | {"train_freq": 48, "learning_rate": 3e-3, "gradient_steps": 60, "net_arch": (32,)}
     model = MODELS[name]([probes.ObservationDependent() for _ in range(3)], seed=0, **fields).learn(600)
     assert (model.n_envs, model.num_timesteps, len(model.memory)) == (3, 600, 600)
-    seen = {model.memory.lane(lane)["observation"].tobytes() for lane in range(3)}
-    assert len(seen) == 3
+    distinct = {model.memory.lane(lane)["observation"].tobytes() for lane in range(3)}
+    assert len(distinct) == 3
     states = np.array([[-1.0], [1.0]], np.float32)
     np.testing.assert_allclose(model.agent.values(states, np.zeros((2, 1), np.float32)), [-1, 1], atol=0.1)
 
 
 @pytest.mark.parametrize(("before", "after"), [("same step", "list"), ("list", "next step")])
-def test_a_memory_can_go_on_with_another_kind_of_environments(tmp_path: Path, before: str, after: str) -> None:
-    """Their running episodes cannot: new ones begin."""
+def test_a_memory_can_be_used_with_another_kind_of_environment(tmp_path: Path, before: str, after: str) -> None:
+    """Running episodes cannot be continued there: new ones begin."""
     model = GEM.from_recipe(GEM(Counter(0, 3, False), **SMALL).recipe, KINDS[before](), seed=0)
     model.learn(120)
     model.save(tmp_path / "model", memory=True)
@@ -107,7 +107,7 @@ def test_a_memory_can_go_on_with_another_kind_of_environments(tmp_path: Path, be
         assert len(again.memory) == again.num_timesteps >= 150
 
 
-def test_one_of_several_is_as_one() -> None:
+def test_a_list_of_one_environment_equals_that_environment() -> None:
     one, listed = (
         GEM("Pendulum-v1", seed=0, **SMALL),
         GEM.from_recipe(GEM("Pendulum-v1", **SMALL).recipe, [gym.make("Pendulum-v1")], seed=0),
@@ -118,8 +118,8 @@ def test_one_of_several_is_as_one() -> None:
     assert all(np.array_equal(ours[name], theirs[name]) for name in ours)
 
 
-def test_bad_vector_input() -> None:
-    with pytest.raises(BadValue, match="n_envs makes several environments of an id"):
+def test_invalid_vector_environments() -> None:
+    with pytest.raises(BadValue, match="n_envs needs an environment id"):
         GEM(gym.make("Pendulum-v1"), n_envs=2)
     with pytest.raises(BadValue, match="n_envs must be"):
         GEM("Pendulum-v1", n_envs=0)
@@ -130,7 +130,7 @@ def test_bad_vector_input() -> None:
 
 
 @pytest.mark.parametrize("kind", ["next step", "stable-baselines3"])
-def test_a_faulty_vector_environment_is_told(kind: str) -> None:
+def test_an_error_in_a_vector_environment_names_its_step(kind: str) -> None:
     def faulty() -> gym.Env:
         return probes.Poisoned(reward=float("nan"))
 
@@ -147,31 +147,31 @@ def test_a_faulty_vector_environment_is_told(kind: str) -> None:
 
 @pytest.mark.parametrize("n_envs", [1, 3, 8, 120])
 @pytest.mark.parametrize("algo", ["td3", "gem", "dqn"])
-def test_cadences_count_single_steps(algo: str, n_envs: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many rounds per environment step with several environments as with one; and targets that move as often."""
+def test_rounds_and_targets_follow_single_steps(algo: str, n_envs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With several environments there are as many rounds and target updates per environment step as with one."""
     steps, period = 240, {"td3": None, "gem": 50, "dqn": 50}[algo]
     fields: dict[str, Any] = {"learning_starts": 0, "net_arch": (8,), "buffer_size": 500}
     fields |= {"train_freq": 20, "target_update_interval": period} if period else {}
     model = MODELS[algo]("CartPole-v1" if algo == "dqn" else "Pendulum-v1", n_envs=n_envs, seed=0, **fields)
     assert isinstance(model.agent, OffPolicyAgent)
-    moves, family, entered = [], model.agent._family, remembered
+    updates, family, stored = [], model.agent._family, remembered
 
     def counted(_: Any, learner: Any, memory: Any, rows: Any, count: Any, due: bool) -> tuple[Any, Any, dict[str, Any]]:
-        moves.append(due)
-        return *entered(learner, memory, rows, count), {}
+        updates.append(due)
+        return *stored(learner, memory, rows, count), {}
 
     monkeypatch.setattr(model.agent, "_family", family._replace(train_round=counted))
     model.learn(steps)
-    assert len(moves) == steps // (20 if period else 1)
-    assert sum(moves) == (steps // period + 1 if period else 0)  # the first round, and one in every period after it
+    assert len(updates) == steps // (20 if period else 1)
+    assert sum(updates) == (steps // period + 1 if period else 0)  # in the first round, and in one round of every period after it
 
 
-def test_the_memory_is_shared_among_environments() -> None:
+def test_environments_share_the_memory_s_capacity() -> None:
     assert GEM("Pendulum-v1", n_envs=3, seed=0, **SMALL | {"buffer_size": 90}).memory.capacity == 30
 
 
-class Told(Counter):
-    """Says its number in its infos, and at the end of an episode how long it was."""
+class Informative(Counter):
+    """Its infos contain its number and, at the end of an episode, the length."""
 
     def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         *outcome, _ = super().answer(action)
@@ -181,8 +181,8 @@ class Told(Counter):
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 def test_infos_of_a_vector_environment_reach_callbacks(mode: AutoresetMode) -> None:
-    """As those of single environments do: each lane's own."""
-    env = SyncVectorEnv([partial(Told, n, LENGTHS[n], False) for n in range(3)], autoreset_mode=mode)
+    """Each lane has its own info, as with single environments."""
+    env = SyncVectorEnv([partial(Informative, n, LENGTHS[n], False) for n in range(3)], autoreset_mode=mode)
     ended: list[tuple[int, int]] = []
 
     def watch(local: dict[str, Any], _: Any) -> None:

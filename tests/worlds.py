@@ -1,4 +1,4 @@
-"""Small MDPs that are solved exactly, as environments."""
+"""Environments made from small MDPs that can be solved exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from gemrl.analysis.theory.mdps import MDP
 
 
 class World(gym.Env):
-    """The first of the MDPs, cut after so many steps; with limit 0 it never is."""
+    """The first of the MDPs, truncated after `limit` steps; with limit 0 never."""
 
     def __init__(self, mdp: MDP, limit: int = 20) -> None:
         self.mdp, self.limit = mdp, limit
@@ -24,13 +24,13 @@ class World(gym.Env):
         return self.state, {}
 
     def step(self, action: Any) -> tuple[int, float, bool, bool, dict[str, Any]]:
-        chances = self.mdp.transition[0, self.state, action]
-        following = int(self.np_random.choice(len(chances), p=chances))
-        reward, self.state, self.steps = float(self.mdp.reward[0, self.state, action, following]), following, self.steps + 1
-        terminated = bool(self.mdp.terminal[0, following])
-        return following, reward, terminated, not terminated and self.steps == self.limit, {}
+        probabilities = self.mdp.transition[0, self.state, action]
+        next_state = int(self.np_random.choice(len(probabilities), p=probabilities))
+        reward, self.state, self.steps = float(self.mdp.reward[0, self.state, action, next_state]), next_state, self.steps + 1
+        terminated = bool(self.mdp.terminal[0, next_state])
+        return next_state, reward, terminated, not terminated and self.steps == self.limit, {}
 
 
 def live(q: np.ndarray, mdp: MDP) -> np.ndarray:
-    """Values [K, S, A] or [S, A] with those of terminal states, which are nobody's concern, left out."""
+    """Values [K, S, A] or [S, A] without those of terminal states, which are never used."""
     return q[..., ~mdp.terminal[0], :]

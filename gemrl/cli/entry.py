@@ -4,7 +4,7 @@ import io
 import sys
 
 from gemrl.core.heap import keep_memory
-from gemrl.core.threads import settle
+from gemrl.core.threads import set_threads
 
 
 def script() -> None:
@@ -12,7 +12,7 @@ def script() -> None:
     for stream in (sys.stdout, sys.stderr):  # a folder's name may hold characters that the terminal cannot show
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    settle(sys.argv[1:])
+    set_threads(sys.argv[1:])
     keep_memory()
     from gemrl.cli.main import main
 

@@ -1,1 +1,1 @@
-"""Foundations without algorithms: exceptions, validation, array and step types, seeding, snapshots and files."""
+"""Foundations that know no algorithm: exceptions, validation, array and step types, seeding, snapshots and files."""

@@ -1,8 +1,8 @@
-"""The array type of code that runs on numpy and JAX arrays alike."""
+"""The array type of code that runs on both numpy and JAX arrays."""
 
 from __future__ import annotations
 
 from typing import Any
 
 Array = Any
-"""An array of numpy or JAX."""
+"""A numpy or JAX array."""

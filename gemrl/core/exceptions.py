@@ -1,4 +1,4 @@
-"""What can go wrong through no fault of gemrl: each error is one line that says what to do."""
+"""Errors that a user can fix. Each message is one line and says what to do."""
 
 from __future__ import annotations
 
@@ -6,71 +6,71 @@ from gemrl.core.exit_codes import FAILED, WRONG_USE
 
 
 class GemrlError(Exception):
-    """Base of every error that gemrl raises on purpose."""
+    """Base class of every error that gemrl raises on purpose."""
 
     exit_code = WRONG_USE
-    """What the command line ends with: WRONG_USE if it was asked for the wrong thing, FAILED if something failed."""
+    """Exit code of the command line: WRONG_USE if the request itself was wrong, FAILED if something went wrong while it ran."""
 
 
 class BadValue(GemrlError, ValueError):
-    """A value that is out of range, of the wrong type, or not a literal."""
+    """A value is out of range, of the wrong type, or not a literal."""
 
 
 class UnknownName(BadValue):
-    """A name of an environment, algorithm, field or command that does not exist."""
+    """No environment, algorithm, field or command has this name."""
 
 
 class UnsupportedSpace(GemrlError, TypeError):
-    """Observations or actions that no agent here can handle."""
+    """No agent supports this observation or action space."""
 
 
 class MissingExtra(GemrlError, ImportError):
-    """An optional dependency that is not installed."""
+    """An optional dependency is not installed."""
 
 
 class TrackerRefused(GemrlError):
-    """A service that numbers were to be sent to, and that did not take them."""
+    """A tracking service did not accept the run."""
 
     exit_code = FAILED
 
 
 class Diverged(GemrlError):
-    """Learning that came to numbers which are none."""
+    """Training produced NaN or infinity."""
 
     exit_code = FAILED
 
 
 class EnvironmentFault(GemrlError, RuntimeError):
-    """An environment that raised, or returned something unusable."""
+    """The environment raised an exception or returned something unusable."""
 
     exit_code = FAILED
 
 
 class CannotMake(EnvironmentFault):
-    """An environment that could not be made."""
+    """The environment could not be created."""
 
     exit_code = WRONG_USE
 
 
 class RunFolderError(GemrlError):
-    """A folder that is not a run, or already holds one."""
+    """The folder is not a run folder, already contains a run, or cannot be used now."""
 
 
 class RunBroken(GemrlError):
-    """A run that had to end early: its folder cannot be written to, or none of its checkpoints can be read."""
+    """The run had to stop early: its folder cannot be written to, or none of its checkpoints can be read."""
 
     exit_code = FAILED
 
 
 class ModelFileError(GemrlError):
-    """A saved model that is missing, damaged, or of another kind."""
+    """A saved model is missing, damaged, or of another kind."""
 
     exit_code = FAILED
 
 
 DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError)
-"""What values of the wrong kind, where JSON was expected to hold others, may raise."""
+"""Exceptions that are raised when a JSON file holds values of unexpected types or ranges."""
 
 
 class DeviceError(GemrlError):
-    """A device that this machine or this build of JAX does not have."""
+    """This machine, or this build of JAX, does not have the requested device."""

@@ -3,4 +3,4 @@
 from __future__ import annotations
 
 DONE, FAILED, WRONG_USE, INTERRUPTED = 0, 1, 2, 130
-"""What the command line ends with."""
+"""Exit codes for success, failure, wrong use and an interrupt."""

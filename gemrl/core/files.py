@@ -1,4 +1,4 @@
-"""Files that are complete or not there, and whose every byte is checked before it is used. Reading them never runs code."""
+"""Reading and writing files: writes are atomic, reads verify checksums. Reading a file never runs code."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from safetensors import SafetensorError, safe_open
 from gemrl.core.exceptions import ModelFileError
 
 CHUNK = 1 << 22
-"""Bytes read, written and hashed at once, so that no array is ever in memory twice."""
+"""Bytes that are written and hashed at a time, so that no array is held in memory twice."""
 
 TYPES = {"float32": "F32", "float64": "F64", "int32": "I32", "int64": "I64", "uint32": "U32", "uint8": "U8", "bool": "BOOL"}
-"""The types of arrays that are written, as numpy and as safetensors name them."""
+"""The dtypes that can be written: numpy's names and safetensors' names."""
 
-TEMPORARY, BEFORE = ".writing-", ".before-"
-"""What names of unfinished files begin with, and of those whose place is being taken."""
+TEMPORARY, PREVIOUS = ".writing-", ".before-"
+"""Filename prefixes of unfinished files, and of files that are kept while they are being replaced."""
 
 
 @contextmanager
 def replacing(*paths: Path) -> Iterator[list[BinaryIO]]:
-    """Files to write, of one folder, that take the places of `paths` once all of them are complete and on the disk.
+    """Files to write, all in one folder; they replace `paths` once all of them are complete and flushed to disk.
 
-    The last one tells which others belong to it. Until it is there, what the others replace is kept beside them.
+    The last file holds the checksums of the others. Until it is replaced, the previous versions of the others are kept.
     """
     temporaries: list[Path] = []
     try:
@@ -52,23 +52,23 @@ def replacing(*paths: Path) -> Iterator[list[BinaryIO]]:
             temporary.unlink(missing_ok=True)
         raise
     for path in paths[:-1]:
-        _before(path).unlink(missing_ok=True)
+        _previous(path).unlink(missing_ok=True)
     sync_folder(paths[0].parent)
 
 
-def _before(path: Path) -> Path:
-    return path.with_name(f"{BEFORE}{path.name}")
+def _previous(path: Path) -> Path:
+    return path.with_name(f"{PREVIOUS}{path.name}")
 
 
 def _keep(path: Path) -> None:
-    """Gives a file a second name, where the file system has such a thing."""
-    _before(path).unlink(missing_ok=True)
+    """Keeps the present version of a file under a second name (a hard link), if the file system supports it."""
+    _previous(path).unlink(missing_ok=True)
     with suppress(OSError):
-        os.link(path, _before(path))
+        os.link(path, _previous(path))
 
 
 def sync_folder(folder: Path) -> None:
-    """Brings a folder's names to the disk."""
+    """Flushes the folder's directory entries to disk."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -77,24 +77,24 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_bytes(path: Path, data: bytes) -> str:
-    """Replaces a file; the SHA-256 of what it holds."""
+    """Replaces a file atomically; returns the SHA-256 of its content."""
     with replacing(path) as (file,):
         file.write(data)
     return hashlib.sha256(data).hexdigest()
 
 
 def write_json(path: Path, content: Mapping[str, Any]) -> str:
-    """Replaces a JSON file; its SHA-256."""
+    """Replaces a JSON file atomically; returns its SHA-256."""
     return write_bytes(path, _json(content))
 
 
 def write_sealed(path: Path, content: Mapping[str, Any]) -> str:
-    """Replaces a JSON file that carries its own checksum as `seal`; the SHA-256 of the file."""
+    """Replaces a JSON file that contains its own checksum as `seal`; returns the SHA-256 of the file."""
     return write_bytes(path, sealed(content))
 
 
 def sealed(content: Mapping[str, Any]) -> bytes:
-    """A JSON file that carries its own checksum as `seal`."""
+    """The bytes of a JSON file that contains its own checksum as `seal`."""
     return _json({**content, "seal": _seal(content)})
 
 
@@ -116,13 +116,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
 
 def read_sealed(path: Path, format_: int) -> dict[str, Any]:
-    """What `write_sealed` wrote, if it is of this format and unaltered."""
+    """The content that `write_sealed` wrote, without the seal. Raises if the format differs or the file was altered."""
     content = read_json(path)
     if content.get("format") != format_:
         raise ModelFileError(f"{path} has format {str(content.get('format'))[:20]}; this version of gemrl reads format {format_}")
     seal = content.pop("seal", None)
     if seal != _seal(content):
-        raise ModelFileError(f"{path} is damaged: its checksum does not agree")
+        raise ModelFileError(f"{path} is damaged: its checksum does not match")
     return content
 
 
@@ -143,14 +143,14 @@ def digest_of(path: Path) -> str:
 
 
 def check_digest(path: Path, digest: object) -> None:
-    """Raises unless the file is there and has this SHA-256."""
+    """Raises unless the file exists and has this SHA-256."""
     if digest_of(path) != digest:
-        raise ModelFileError(f"{path} is damaged: its checksum does not agree")
+        raise ModelFileError(f"{path} is damaged: its checksum does not match")
 
 
 def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> str:
-    """Writes a safetensors file piece by piece, however large its arrays are; its SHA-256."""
-    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # so that each one is aligned
+    """Writes a safetensors file in chunks; returns its SHA-256."""
+    order = sorted(arrays, key=lambda name: (-arrays[name].dtype.itemsize, name))  # largest items first: all are aligned
     header: dict[str, Any] = {}
     end = 0
     for name in order:
@@ -164,30 +164,30 @@ def write_arrays(file: BinaryIO, arrays: Mapping[str, np.ndarray]) -> str:
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     digest = hashlib.sha256()
-    for piece in (len(text).to_bytes(8, "little"), text, *(p for name in order for p in _pieces(arrays[name]))):
-        digest.update(piece)
-        file.write(piece)
+    for chunk in (len(text).to_bytes(8, "little"), text, *(c for name in order for c in _chunks(arrays[name]))):
+        digest.update(chunk)
+        file.write(chunk)
     return digest.hexdigest()
 
 
-def _pieces(array: np.ndarray) -> Iterator[bytes | memoryview[int]]:
-    """The bytes of an array; a part that is not contiguous is copied row by row of its first axis."""
+def _chunks(array: np.ndarray) -> Iterator[bytes | memoryview[int]]:
+    """The bytes of an array in chunks. A non-contiguous array is copied row by row along its first axis."""
     if not array.flags.c_contiguous and array.ndim:
         for row in array:
-            yield from _pieces(np.ascontiguousarray(row) if row.ndim <= 1 else row)
+            yield from _chunks(np.ascontiguousarray(row) if row.ndim <= 1 else row)
         return
-    whole = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
-    for start in range(0, len(whole), CHUNK):
-        yield whole[start : start + CHUNK]
+    data = np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+    for start in range(0, len(data), CHUNK):
+        yield data[start : start + CHUNK]
 
 
 def read_arrays(path: Path, digest: object) -> dict[str, np.ndarray]:
-    """The arrays of a safetensors file with this SHA-256. It holds no more than its size on the disk."""
-    if digest_of(path) != digest:  # a save may have been cut short between its files
-        path = _before(path) if _before(path).exists() else path
+    """The arrays of a safetensors file with this SHA-256, which together are no larger than the file."""
+    if digest_of(path) != digest:  # a save may have been interrupted between replacing two files
+        path = _previous(path) if _previous(path).exists() else path
         check_digest(path, digest)
     try:
         with safe_open(path, framework="np") as file:
-            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no dict
+            return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a dict
     except (OSError, SafetensorError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise ModelFileError(f"{path} is damaged: {str(error).splitlines()[0] if str(error) else type(error).__name__}") from None

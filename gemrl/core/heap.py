@@ -1,22 +1,22 @@
-"""Memory that a process keeps, so that it need not be fetched anew for every round."""
+"""Keeps freed memory in the process, so that the next round does not have to request it again."""
 
 from __future__ import annotations
 
 import ctypes
 
-ARENAS, MAPPED_FROM, TRIMMED_FROM = -8, -3, -1
-"""What glibc calls M_ARENA_MAX, M_MMAP_THRESHOLD and M_TRIM_THRESHOLD."""
+M_ARENA_MAX, M_MMAP_THRESHOLD, M_TRIM_THRESHOLD = -8, -3, -1
+"""Parameters of glibc's `mallopt`."""
 
 
 def keep_memory() -> None:
-    """Has glibc keep what is freed, in one place for all threads; other C libraries stay as they are.
+    """Makes glibc keep freed memory, in one arena for all threads. Does nothing with other C libraries.
 
-    A round of GEM on Atari takes 100 MB for a moment. Given back and fetched again page by page, that was a quarter of its time.
-    What is larger than any array of a round is given back: a memory that was read from a checkpoint is on the host but once.
+    A round of GEM on Atari briefly needs 100 MB. Returning that to the system and requesting it again took a quarter of the time.
+    Blocks larger than any array of a round are still returned, such as the copy of a memory that was read from a checkpoint.
     """
     try:
         mallopt = ctypes.CDLL(None).mallopt
     except (OSError, AttributeError, TypeError):
         return
-    for parameter, value in ((ARENAS, 1), (MAPPED_FROM, 1 << 28), (TRIMMED_FROM, (1 << 31) - 1)):
+    for parameter, value in ((M_ARENA_MAX, 1), (M_MMAP_THRESHOLD, 1 << 28), (M_TRIM_THRESHOLD, (1 << 31) - 1)):
         mallopt(parameter, value)

@@ -1,4 +1,4 @@
-"""Shapes and types of one step's arrays, as agents see them."""
+"""Shapes and dtypes of observations and actions, as agents see them."""
 
 from __future__ import annotations
 
@@ -7,56 +7,56 @@ from typing import NamedTuple
 import numpy as np
 
 SMALLEST_IMAGE, LARGE_IMAGE = 3, 36
-"""Pixels on a side from which on an image is convolved at all, and from which on it gets the convolutions made for Atari."""
+"""Minimum side length in pixels for convolutions at all, and for the larger convolutions designed for Atari."""
 
 
 class Layout(NamedTuple):
-    """The arrays of one step, as agents see them. Actions are [A] in [-1, 1], or one number of a choice [1]."""
+    """Shapes and dtypes of one step. Continuous actions are [A] in [-1, 1]; a discrete action is its index [1]."""
 
     observation: tuple[int, ...]
     action: int = 1
     choices: int = 0
-    """How many discrete actions there are; 0 if actions are continuous."""
+    """Number of discrete actions; 0 if actions are continuous."""
     dtype: str = "float32"
-    """Of observations: float32 vectors, images of uint8, bool or float32, int32 numbers of a state."""
+    """Dtype of observations: float32 for vectors, uint8, bool or float32 for images, int32 for the index of a state."""
     states: int = 0
-    """How many states there are, if an observation is a number."""
+    """Number of states if an observation is the index of a state; otherwise 0."""
     frames: int = 1
-    """Images in an observation's first axis, each pushed on by the next step's: a memory need only keep the newest."""
+    """Number of stacked frames on the observation's first axis. A memory then stores only the newest frame of each step."""
 
     @property
     def action_dtype(self) -> str:
-        """Of actions."""
+        """Dtype of actions."""
         return "int32" if self.choices else "float32"
 
     @property
     def size(self) -> int:
-        """Numbers in an observation."""
+        """Number of elements of an observation."""
         return int(np.prod(self.observation))
 
     @property
     def is_image(self) -> bool:
-        """Whether an observation has the axes of an image; all else is a vector."""
+        """Whether an observation has the three axes of an image; everything else is a vector."""
         return len(self.observation) == 3
 
     @property
     def image(self) -> tuple[int, int, int]:
         """Height, width and channels of an observation with three axes.
 
-        Two neighbours of one length are the image's sides; else the channels are the shorter one of the outer axes.
+        Two adjacent axes of equal length are the sides. If that does not decide, the shorter outer axis holds the channels.
         """
         first, middle, last = self.observation
-        sides = (middle == last) - (first == middle)  # 1 if the last two are alike, -1 if the first two are
+        sides = (middle == last) - (first == middle)  # 1 if the last two are equal, -1 if the first two are
         channels_first = self.frames > 1 or sides > 0 or (sides == 0 and first < last)
         return (middle, last, first) if channels_first else (first, middle, last)
 
     @property
     def large_image(self) -> bool:
-        """Whether an observation with three axes is an image like Atari's."""
+        """Whether an image is large enough for the convolutions designed for Atari."""
         return min(self.image[:2]) >= LARGE_IMAGE
 
     def random_actions(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Uniform ones [count, A]."""
+        """Actions drawn uniformly [count, A]."""
         if self.choices:
             return rng.integers(self.choices, size=(count, 1), dtype=np.int32)
         return rng.uniform(-1, 1, (count, self.action)).astype(np.float32)

@@ -1,6 +1,6 @@
-"""One process for a run's folder, by a lock of the operating system that dies with its process.
+"""Lets only one process at a time use a run folder, by a lock that the operating system releases when the process ends.
 
-The lock is on a file that is opened for writing: that of a folder would not be seen by other machines that share it by NFS.
+The lock is on a file opened for writing: over NFS, a lock on the folder itself would not be visible to other machines.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ from gemrl.core.exceptions import RunFolderError
 LOCK = ".lock"
 
 _held: set[int] = set()
-"""Handles of the locks that this process holds."""
+"""File descriptors of the locks that this process holds."""
 
 
-def _leave_to_parent() -> None:
-    """A forked child, such as an environment's, must not hold its parent's locks when that is gone."""
+def _release_in_child() -> None:
+    """Closes inherited locks in a forked child, such as an environment's process, which may outlive its parent."""
     for handle in _held:
         os.close(handle)
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_leave_to_parent)
+os.register_at_fork(after_in_child=_release_in_child)
 
 
 class Busy(RunFolderError):
-    """A folder in which another process is at work."""
+    """Another process is using the folder."""
 
 
 @contextmanager
 def exclusive(folder: Path) -> Iterator[None]:
-    """Holds the folder's lock; makes the folder if it is not there."""
+    """Holds the folder's lock; creates the folder if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -48,8 +48,8 @@ def exclusive(folder: Path) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             if error.errno in (errno.EWOULDBLOCK, errno.EAGAIN, errno.EACCES):
-                raise Busy(f"another process is at work in {folder}") from None
-            raise RunFolderError(f"cannot lock {folder}: {error.strerror or error}; its file system must know locks") from None
+                raise Busy(f"another process is using {folder}") from None
+            raise RunFolderError(f"cannot lock {folder}: {error.strerror or error}; its file system must support locks") from None
         yield
     finally:
         if handle in _held:
@@ -58,7 +58,7 @@ def exclusive(folder: Path) -> Iterator[None]:
 
 
 def is_free(folder: Path) -> bool:
-    """Whether no process is at work in the folder."""
+    """Whether no process is using the folder."""
     if not folder.exists():
         return True
     try:

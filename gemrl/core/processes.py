@@ -1,4 +1,4 @@
-"""Ending a process at once and in words: an environment that does not answer, or a person who insists."""
+"""Stops a process with a one-line message: on a second Ctrl-C, or if an environment does not respond."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from types import FrameType, TracebackType
 from typing import Any, NoReturn, Self
 
 ENV_TIMEOUT = 600
-"""Seconds that an environment may take to answer, unless it is told otherwise."""
+"""Seconds that one call of an environment may take by default."""
 
 
 def end_now(message: str, code: int) -> NoReturn:
-    """Ends the process without any cleaning up. What is on the disk is complete at any moment, so nothing is lost."""
+    """Ends the process without cleaning up. Files on disk are complete at any time, so nothing is lost."""
     try:
         show_cursor = "\x1b[?25h" if sys.stderr.isatty() else ""  # a progress bar hides it
         os.write(2, f"{show_cursor}\ngemrl: {message}\n".encode(errors="replace"))
-    finally:  # though nobody may be there to read it
+    finally:  # even if stderr is closed
         os._exit(code)
 
 
 class _Call:
-    """The call of an environment that is going on: what it is and since when."""
+    """The environment call in progress: a description of it (`where`) and when it began."""
 
     def __init__(self) -> None:
         self.where, self.since = "", float("inf")
@@ -42,11 +42,11 @@ class _Call:
 
 
 env_call = _Call()
-"""`with env_call(where):` around every call of an environment."""
+"""Wraps every call of an environment, as in `with env_call(where):`."""
 
 
 def limit_env_calls(seconds: float) -> None:
-    """From now on the process ends if a call of an environment takes longer."""
+    """Starts a thread that ends the process if a call of an environment takes longer than this."""
 
     def watch() -> None:
         never, pause = threading.Event(), min(1.0, seconds / 4)
@@ -54,14 +54,14 @@ def limit_env_calls(seconds: float) -> None:
         before = monotonic()
         while not never.wait(pause):
             now = monotonic()
-            # A process that was stopped for a while, by Ctrl-Z maybe, has not waited all that time.
+            # Time during which the whole process was suspended (by Ctrl-Z, for example) does not count.
             passed, before = min(now - before, 2 * pause), now
             waited = waited + passed if env_call.since == since else 0.0
             since = env_call.since
             if waited > seconds and since < float("inf"):
                 end_now(
-                    f"the environment did not answer at {env_call.where} for {seconds:g} s (--env-timeout); "
-                    "its last checkpoint, if there is one, is kept",
+                    f"the environment did not respond within {seconds:g} s at {env_call.where} (--env-timeout); "
+                    "the last checkpoint, if there is one, is kept",
                     1,
                 )
 
@@ -69,25 +69,25 @@ def limit_env_calls(seconds: float) -> None:
 
 
 class Interrupts:
-    """Within it, Ctrl-C and SIGTERM only set `asked`, so that work stops between two steps; a second one calls `on_second`."""
+    """A context in which Ctrl-C or SIGTERM sets `asked`, so that work stops between two steps; a second one calls `on_second`."""
 
     def __init__(self, on_second: Callable[[], None]) -> None:
         self.asked = False
-        self._insisted = on_second
-        self._before: dict[int, Any] = {}
+        self._on_second = on_second
+        self._previous_handlers: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for number in (signal.SIGINT, signal.SIGTERM):
                 if signal.getsignal(number) is not signal.SIG_IGN:
-                    self._before[number] = signal.signal(number, self._take)
+                    self._previous_handlers[number] = signal.signal(number, self._handle)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        for number, handler in self._before.items():
+        for number, handler in self._previous_handlers.items():
             signal.signal(number, handler)
 
-    def _take(self, number: int, frame: FrameType | None) -> None:
+    def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            self._insisted()
+            self._on_second()
         self.asked = True

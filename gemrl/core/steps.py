@@ -11,7 +11,7 @@ class Transition(NamedTuple):
     """One step of E environments."""
 
     observation: np.ndarray  # [E, *O]
-    action: np.ndarray  # [E, A], in [-1, 1] or numbers of choices
+    action: np.ndarray  # [E, A], in [-1, 1] or the index of a discrete action
     reward: np.ndarray  # [E]
     terminated: np.ndarray  # [E] bool
     truncated: np.ndarray  # [E] bool
@@ -20,20 +20,20 @@ class Transition(NamedTuple):
 
 
 class EpisodeResult(NamedTuple):
-    """What a finished episode came to."""
+    """Return and length of a finished episode."""
 
     total: float
     length: int
 
 
 class Step(NamedTuple):
-    """What one step of all environments brought."""
+    """The result of one step of all environments."""
 
     transition: Transition
-    observation: np.ndarray  # [E, *O], to act on next: of a new episode, where one ended
+    observation: np.ndarray  # [E, *O], to act on next; the first of a new episode where one ended
     ended: list[EpisodeResult]
-    infos: list[dict[str, Any]]  # one of each environment
+    infos: list[dict[str, Any]]  # one per environment
 
 
 EPISODE_CAP = 27_000
-"""Steps after which an evaluation episode is cut, since some environments never end one."""
+"""Steps after which an evaluation episode is cut off, since some environments never end one."""

@@ -1,4 +1,4 @@
-"""Values as text for people."""
+"""Formats values for display."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ from typing import Any
 
 
 def short(value: Any) -> str:
-    """A value for people."""
+    """A value as text; integers have thousands separators."""
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

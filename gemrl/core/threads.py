@@ -1,4 +1,4 @@
-"""How many threads to compute on: it changes rounding, so a run keeps its number. Settled before numpy and JAX are loaded."""
+"""The number of compute threads. It affects rounding, so a run keeps its number. It is set before numpy and JAX are imported."""
 
 from __future__ import annotations
 
@@ -9,38 +9,38 @@ from itertools import pairwise
 from pathlib import Path
 
 LIBRARIES = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Where XLA, OpenMP and numpy's matrix multiply look for their number of threads."""
+"""Environment variables that set the number of threads of XLA, OpenMP and numpy's matrix multiplication."""
 
 
 def thread_count() -> int:
-    """The number of threads that this process computes on."""
-    told = os.environ.get(LIBRARIES[0], "")
-    if told.isdecimal() and int(told):
-        return int(told)
+    """The number of threads that this process uses to compute."""
+    requested = os.environ.get(LIBRARIES[0], "")
+    if requested.isdecimal() and int(requested):
+        return int(requested)
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def settle(words: Sequence[str]) -> None:
-    """Sets what the words of a command line ask for: `--threads N`, or for `resume RUN` what that run began with."""
+def set_threads(arguments: Sequence[str]) -> None:
+    """Sets the number of threads from a command line: `--threads N`, or for `resume RUN` the number the run was started with."""
     number = thread_count()
-    for word, following in pairwise([*words, ""]):
-        name, _, value = word.partition("=")
+    for argument, next_argument in pairwise([*arguments, ""]):
+        name, _, value = argument.partition("=")
         if name == "--threads":
-            value = value or following
+            value = value or next_argument
             number = int(value) if value.isdecimal() and int(value) else number
-    if words[:1] == ["resume"]:
-        number, flags = _recorded(words[1:]) or (number, None)
+    if arguments[:1] == ["resume"]:
+        number, flags = _recorded_settings(arguments[1:]) or (number, None)
         if flags is not None:
             os.environ["XLA_FLAGS"] = flags
     for library in LIBRARIES:
         os.environ[library] = str(number)
 
 
-def _recorded(words: Sequence[str]) -> tuple[int, str] | None:
-    """Threads and compiler flags of the first word that is a run's folder."""
-    for word in words:
+def _recorded_settings(arguments: Sequence[str]) -> tuple[int, str] | None:
+    """Threads and compiler flags of the run in the first argument that is a run folder; None if there is none."""
+    for argument in arguments:
         try:
-            run = json.loads(Path(word, "run.json").read_bytes())
+            run = json.loads(Path(argument, "run.json").read_bytes())
             return int(run["threads"]), str(run["xla_flags"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             continue

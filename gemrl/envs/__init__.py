@@ -1,1 +1,1 @@
-"""Gymnasium environments: making them, checking what they return, and stepping one or many."""
+"""Gymnasium environments: creating them, checking what they return, and stepping one or many."""

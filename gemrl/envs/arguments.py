@@ -1,4 +1,4 @@
-"""Arguments for the making of an environment: KEY=VALUE words of the command line, kept in run.json and used ever after."""
+"""Keyword arguments of an environment: given as KEY=VALUE, stored in run.json, and used whenever the run makes one."""
 
 from __future__ import annotations
 
@@ -11,35 +11,35 @@ from gemrl.core.exceptions import BadValue
 from gemrl.core.literals import parse_literal
 
 RESERVED = ("render_mode", "id", "vector_entry_point", "disable_env_checker")
-"""What gemrl decides itself."""
+"""Arguments that gemrl sets itself."""
 
 
-def parse_env_args(words: Iterable[str], taker: str = "--env-args") -> dict[str, Any]:
-    """The arguments that words spell, each KEY=literal; `taker` is what a user knows them by."""
-    found: dict[str, Any] = {}
-    for word in words:
-        key, equals, text = word.partition("=")
+def parse_env_args(assignments: Iterable[str], option: str = "--env-args") -> dict[str, Any]:
+    """The arguments given as KEY=literal; `option` names their origin in error messages."""
+    arguments: dict[str, Any] = {}
+    for assignment in assignments:
+        key, equals, text = assignment.partition("=")
         if not equals or not key.isidentifier():
-            hint = f" (the environment comes before {taker})" if taker.startswith("-") else ""
-            raise BadValue(f"{taker} takes KEY=VALUE, not {word!r}{hint}")
+            hint = f" (the environment comes before {option})" if option.startswith("-") else ""
+            raise BadValue(f"{option} takes KEY=VALUE, not {assignment!r}{hint}")
         if key in RESERVED:
-            raise BadValue(f"{taker} cannot set {key}: gemrl does")
+            raise BadValue(f"{option} cannot set {key}: gemrl sets it itself")
         try:
-            # As JSON has it, so that a run that is resumed gets what it was begun with: lists for tuples.
-            found[key] = json.loads(json.dumps(parse_literal(text), allow_nan=False))
+            # Through JSON, which turns tuples into lists, so that a resumed run gets the same arguments.
+            arguments[key] = json.loads(json.dumps(parse_literal(text), allow_nan=False))
         except BadValue:
-            raise BadValue(f"{taker} {key}: {text!r} is not a Python literal; a text has quotes: \"{key}='...'\"") from None
+            raise BadValue(f"{option} {key}: {text!r} is not a Python literal; strings need quotes: \"{key}='...'\"") from None
         except (TypeError, ValueError):
-            raise BadValue(f"{taker} {key}: {text!r} is more than JSON can hold") from None
-    return found
+            raise BadValue(f"{option} {key}: {text!r} cannot be stored as JSON") from None
+    return arguments
 
 
-def with_sticky(env_id: str, chance: float | None, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with the chance that an Atari game repeats the last action: 0 unless one is given."""
+def with_sticky(env_id: str, probability: float | None, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments; for an Atari game with the probability that it repeats the last action, by default 0."""
     if is_atari(env_id):
-        if chance is not None and given.get(STICKY, chance) != chance:
-            raise BadValue(f"--sticky {chance:g} and --env-args {STICKY}={given[STICKY]} contradict each other")
-        return {STICKY: chance or 0.0} | given
-    if chance is not None:
+        if probability is not None and given.get(STICKY, probability) != probability:
+            raise BadValue(f"--sticky {probability:g} and --env-args {STICKY}={given[STICKY]} contradict each other")
+        return {STICKY: probability or 0.0} | given
+    if probability is not None:
         raise BadValue(f"--sticky is for Atari games (ALE/...), not for {env_id}")
     return given

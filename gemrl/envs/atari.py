@@ -1,8 +1,8 @@
-"""Atari and MinAtar: how their environments are made, and how the state of an Atari game is kept.
+"""Atari and MinAtar: creating their environments, and saving the state of an Atari game.
 
-Atari is preprocessed as the field does it: 84 x 84 grey, every action held for four frames of which the last two are joined by
-their maximum, stacks of four, 1 to 30 random no-ops at the start, lives are not episodes, and a cap of 108,000 frames that is a
-time limit, not a death. Rewards stay raw here; recipes clip them for learning.
+Atari has the usual preprocessing: 84 x 84 greyscale, a frame skip of four with the maximum over the last two frames, stacks of
+four frames, and 1 to 30 random no-ops at the start. Losing a life does not end an episode. The cap of 108,000 frames is a time
+limit (truncation), not a terminal state. Rewards are not clipped here; recipes clip them for training.
 """
 
 from __future__ import annotations
@@ -26,33 +26,34 @@ from gemrl.core.env_names import STICKY
 from gemrl.core.snapshot import Snapshot, fit
 
 STACK = 4
+"""Frames per observation."""
 
-KEPT = (StickyAction, TimeLimit, OrderEnforcing, PassiveEnvChecker)
-"""Wrappers between a game and its preprocessing whose state is kept; the last two have none."""
+RESTORABLE = (StickyAction, TimeLimit, OrderEnforcing, PassiveEnvChecker)
+"""Wrappers between the game and its preprocessing whose state can be saved; the last two have none."""
 
 
 def make_atari(env_id: str, **kwargs: Any) -> gym.Env:
-    """An Atari game; actions are not sticky unless `repeat_action_probability` says so.
+    """An Atari game. Actions are sticky only if `repeat_action_probability` is given.
 
-    They are made sticky here, frame by frame, and not by the emulator: its own state does not hold the action that it repeats.
+    A wrapper makes them sticky, frame by frame, and not the emulator, whose saved state lacks the action to repeat.
     """
     import ale_py
 
     ale_py.ALEInterface.setLoggerMode(ale_py.LoggerMode.Error)
-    chance = kwargs.pop(STICKY, 0.0)
-    chosen: dict[str, Any] = {STICKY: 0.0, "frameskip": 1, "obs_type": "grayscale"} | kwargs
-    env = gym.make(env_id, disable_env_checker=True, **chosen)
-    env = StickyAction(env, chance) if chance else env
+    probability = kwargs.pop(STICKY, 0.0)
+    arguments: dict[str, Any] = {STICKY: 0.0, "frameskip": 1, "obs_type": "grayscale"} | kwargs
+    env = gym.make(env_id, disable_env_checker=True, **arguments)
+    env = StickyAction(env, probability) if probability else env
     return FrameStackObservation(AtariPreprocessing(env), STACK)
 
 
 def make_minatar(env_id: str, **kwargs: Any) -> gym.Env:
-    """A game of MinAtar, by an id such as MinAtar/Breakout-v1."""
-    return _FirstAction(gym.make(env_id, disable_env_checker=True, **kwargs))
+    """A MinAtar game, with an id such as MinAtar/Breakout-v1."""
+    return _ForgetLastAction(gym.make(env_id, disable_env_checker=True, **kwargs))
 
 
-class _FirstAction(gym.Wrapper):
-    """An episode that does not know the last action of the one before: MinAtar's actions are sticky beyond its ends."""
+class _ForgetLastAction(gym.Wrapper):
+    """Clears the last action at a reset: MinAtar's sticky actions would otherwise repeat one of the previous episode."""
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self.unwrapped.game.last_action = 0  # type: ignore[attr-defined]
@@ -60,9 +61,9 @@ class _FirstAction(gym.Wrapper):
 
 
 class AtariState:
-    """The whole state of a game, so that it can go on without being played again from its start.
+    """Saves and restores the complete state of a game, so that its episode need not be replayed from the start.
 
-    A game is seeded once: seeding it anew for every episode would load its cartridge each time.
+    A game is seeded only once: seeding it for every episode would reload its ROM each time.
     """
 
     def __init__(self, env: FrameStackObservation) -> None:
@@ -72,7 +73,7 @@ class AtariState:
         self._limits = [wrapper for wrapper in _wrappers(env.env.env) if isinstance(wrapper, TimeLimit)]
 
     def snapshot(self) -> Snapshot:
-        """The game, its random generators, and the images that wrappers hold."""
+        """The game, its random generators, and the frames that wrappers hold."""
         state = self._game.clone_state(include_rng=True).serialize()  # type: ignore[attr-defined]
         arrays = {
             "game": np.frombuffer(state, np.uint8),
@@ -89,12 +90,12 @@ class AtariState:
         return Snapshot(facts, arrays)
 
     def restore(self, saved: Snapshot) -> None:
-        """Puts a game that was reset into the state of a snapshot."""
+        """Restores a snapshot into a game that has been reset."""
         import ale_py
 
         arrays = saved.arrays
-        for name, now in self.snapshot().arrays.items():
-            fit(name, arrays[name], arrays[name].shape if name == "game" else now.shape, np.uint8)
+        for name, current in self.snapshot().arrays.items():
+            fit(name, arrays[name], arrays[name].shape if name == "game" else current.shape, np.uint8)
         self._game.restore_state(ale_py.ALEState(arrays["game"].tobytes()))  # type: ignore[attr-defined]
         self._game.np_random.bit_generator.state = saved.facts["noops"]
         for sticky in self._sticky:
@@ -108,15 +109,15 @@ class AtariState:
 
 
 def atari_state(env: gym.Env) -> AtariState | None:
-    """The keeper of an Atari game's state, if it is preprocessed and stacked as `make_atari` does it."""
+    """The AtariState of an Atari game that is preprocessed and stacked as in `make_atari`; otherwise None."""
     if not (isinstance(env, FrameStackObservation) and isinstance(env.env, AtariPreprocessing)):
         return None
-    known = all(isinstance(wrapper, KEPT) for wrapper in _wrappers(env.env.env))
+    known = all(isinstance(wrapper, RESTORABLE) for wrapper in _wrappers(env.env.env))
     return AtariState(env) if known and hasattr(env.unwrapped, "clone_state") else None
 
 
 def _wrappers(env: gym.Env) -> Iterator[gym.Wrapper]:
-    """The wrappers around a game, from the outside."""
+    """The wrappers around a game, from the outermost inwards."""
     while isinstance(env, gym.Wrapper):
         yield env
         env = env.env

@@ -1,4 +1,4 @@
-"""Calls of an environment whose results are checked: shapes, types and finite numbers."""
+"""Calls environments and checks what they return: shapes, types and finite numbers."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import numpy as np
 
 from gemrl.core.exceptions import EnvironmentFault
 from gemrl.core.processes import env_call
-from gemrl.envs.making import _first_line
+from gemrl.envs.making import first_line
 from gemrl.envs.spaces import Spaces
 
 
 class Outcome(NamedTuple):
-    """What one environment answers to one action, checked."""
+    """The checked result of one step of one environment."""
 
     observation: np.ndarray  # [*O]
     reward: float
@@ -26,60 +26,60 @@ class Outcome(NamedTuple):
 
 
 def _fault(error: Exception, where: str, returns: str) -> EnvironmentFault:
-    """What an environment raised, with the line of its code; `returns` is what gymnasium asks of the call."""
+    """The error for an exception in an environment, with the line of its code; `returns` says what the call should return."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     inside = Path(frame.filename).parent == Path(__file__).parent
     line = "" if inside else f" ({frame.filename}, line {frame.lineno})"
     hint = f"; in gymnasium, {returns}" if "to unpack" in str(error) or inside else ""
-    return EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {_first_line(error)}{line}{hint}")
+    return EnvironmentFault(f"the environment raised {type(error).__name__} at {where}: {first_line(error)}{line}{hint}")
 
 
 def checked_reset(env: gym.Env, seed: int | None, spaces: Spaces, where: str) -> np.ndarray:
-    """The first observation of a new episode [*O]."""
+    """Resets the environment; returns the first observation [*O]."""
     try:
         with env_call(where):
             observation, _ = env.reset(seed=seed)
     except Exception as error:
         raise _fault(error, where, "reset returns observation and info") from error
-    return checked(spaces, observation, where)
+    return checked_observation(spaces, observation, where)
 
 
 def checked_step(env: gym.Env, action: np.ndarray, spaces: Spaces, where: str) -> Outcome:
-    """Takes an action [A]; whatever the environment does wrong is told with its place."""
-    taken = spaces.taken(action)
+    """Takes an action [A]. Raises an error that names `where` if the environment fails or returns something invalid."""
+    env_action = spaces.env_action(action)
     try:
         with env_call(where):
-            observation, reward, terminated, truncated, info = env.step(taken)
+            observation, reward, terminated, truncated, info = env.step(env_action)
     except Exception as error:
         raise _fault(error, where, "step returns observation, reward, terminated, truncated, info") from error
     try:
-        total = float(reward)
+        number = float(reward)
     except (TypeError, ValueError):
-        raise EnvironmentFault(f"the environment returned the reward {reward!r}, which is no number, at {where}") from None
-    if not np.isfinite(total):
-        raise EnvironmentFault(f"the environment returned the reward {total} at {where}")
-    return Outcome(checked(spaces, observation, where), total, bool(terminated), bool(truncated), info)
+        raise EnvironmentFault(f"the environment returned the reward {reward!r}, which is not a number, at {where}") from None
+    if not np.isfinite(number):
+        raise EnvironmentFault(f"the environment returned the reward {number} at {where}")
+    return Outcome(checked_observation(spaces, observation, where), number, bool(terminated), bool(truncated), info)
 
 
-def checked(spaces: Spaces, observation: Any, where: str) -> np.ndarray:
-    """The observation as agents see it [*O]; raises if it has the wrong size or is not finite."""
+def checked_observation(spaces: Spaces, observation: Any, where: str) -> np.ndarray:
+    """The observation as agents see it [*O]. Raises if it has the wrong size, is not finite or is outside its space."""
     try:
         numbers = np.asarray(observation)
         if numbers.dtype.kind not in "biuf":
             raise TypeError(f"it holds {numbers.dtype}, not numbers")
     except (TypeError, ValueError) as error:
-        raise EnvironmentFault(f"the environment returned an observation that is no array at {where}: {error}") from None
+        raise EnvironmentFault(f"the environment returned an observation that is not an array at {where}: {error}") from None
     if numbers.size != spaces.layout.size:
         shapes = f"{numbers.shape}, not {spaces.observation_space.shape}"
         raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
-    seen = spaces.seen(numbers)
-    if seen.dtype == np.float32 and not np.isfinite(seen).all():
+    converted = spaces.agent_observation(numbers)
+    if converted.dtype == np.float32 and not np.isfinite(converted).all():
         raise EnvironmentFault(f"the environment returned NaN or infinity in its observation at {where}")
-    if spaces.layout.states and not 0 <= seen[0] < spaces.layout.states:
-        raise EnvironmentFault(f"the environment returned the observation {observation}, not one of its space, at {where}")
-    return seen
+    if spaces.layout.states and not 0 <= converted[0] < spaces.layout.states:
+        raise EnvironmentFault(f"the environment returned the observation {observation}, which is outside its space, at {where}")
+    return converted
 
 
-def checked_batch(spaces: Spaces, observations: Any, where: str) -> np.ndarray:
+def checked_observations(spaces: Spaces, observations: Any, where: str) -> np.ndarray:
     """Observations of several environments [E, *O]."""
-    return np.stack([checked(spaces, observation, where) for observation in observations])
+    return np.stack([checked_observation(spaces, observation, where) for observation in observations])

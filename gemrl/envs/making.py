@@ -1,4 +1,4 @@
-"""gymnasium in, transitions out: environments by name or object, whose every answer is checked."""
+"""Creates environments by id, and says what is missing if that fails."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gemrl.core.suggestions import unknown
 
 EXTRAS = {"mujoco": "mujoco", "imageio": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d"}
 EXTRAS |= {"ale_py": "atari", "cv2": "atari", "opencv": "atari", "minatar": "minatar"}
-"""Which extra of gemrl brings a module that an environment lacks."""
+"""The extra of gemrl that installs a module which an environment needs."""
 
 
 def make(env_id: str, **kwargs: Any) -> gym.Env:
-    """The environment of that name; `package.module:Env-v0` imports the module first."""
+    """The environment with this id; `package.module:Env-v0` imports the module first."""
     module, _, name = env_id.rpartition(":")
     if module:
         _import(module)
@@ -35,16 +35,16 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
         raise _missing(env_id, str(error)) from None
     except gym.error.Error as error:
         if name in gym.registry:
-            raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
+            raise CannotMake(f"cannot make {env_id}: {first_line(error)}") from None
         raise unknown("environment", env_id, gym.registry, "; any registered gymnasium id or package.module:Env-v0") from None
     except GemrlError:
         raise
     except Exception as error:
-        raise CannotMake(f"cannot make {env_id}: {_first_line(error)}") from None
+        raise CannotMake(f"cannot make {env_id}: {first_line(error)}") from None
 
 
 def _maker(name: str) -> Callable[..., gym.Env]:
-    """What makes an environment of that name; whatever brings it is imported."""
+    """The function that makes an environment with this name; the package that provides it is imported."""
     if is_atari(name):
         _import("ale_py")
         return importlib.import_module("gemrl.envs.atari").make_atari
@@ -58,7 +58,7 @@ def _maker(name: str) -> Callable[..., gym.Env]:
 
 @contextmanager
 def _quiet_mujoco(env_id: str) -> Iterator[None]:
-    """Keeps MuJoCo 4 from warning, once per environment, about an old attribute in gymnasium's own model files."""
+    """Silences MuJoCo 4, which warns once per environment about an old attribute in gymnasium's own model files."""
     spec = gym.registry.get(env_id)
     if spec is None or "mujoco" not in str(spec.entry_point):
         yield
@@ -66,17 +66,17 @@ def _quiet_mujoco(env_id: str) -> Iterator[None]:
     try:
         import mujoco
     except ImportError:
-        raise MissingExtra(f"{env_id} needs what is not installed: pip install 'gemrl[mujoco]'") from None
-    told = mujoco.get_mju_user_warning()
+        raise MissingExtra(f"{env_id} needs a package that is not installed: pip install 'gemrl[mujoco]'") from None
+    previous = mujoco.get_mju_user_warning()
     mujoco.set_mju_user_warning(lambda _: None)
     try:
         yield
     finally:
-        mujoco.set_mju_user_warning(told)
+        mujoco.set_mju_user_warning(previous)
 
 
 def _import(module: str) -> None:
-    if "" not in sys.path and os.getcwd() not in sys.path:  # an installed command does not see the folder it is called in
+    if "" not in sys.path and os.getcwd() not in sys.path:  # an installed command does not search the current folder
         sys.path.insert(0, os.getcwd())
     try:
         importlib.import_module(module)
@@ -84,33 +84,34 @@ def _import(module: str) -> None:
         missing = (error.name or "").split(".")[0]
         if missing in EXTRAS:
             raise MissingExtra(f"{missing} is not installed: pip install 'gemrl[{EXTRAS[missing]}]'") from None
-        raise CannotMake(f"cannot import {module!r}: {_first_line(error)}") from None
+        raise CannotMake(f"cannot import {module!r}: {first_line(error)}") from None
     except Exception as error:
-        raise CannotMake(f"importing {module!r} failed: {_first_line(error)}") from None
+        raise CannotMake(f"importing {module!r} failed: {first_line(error)}") from None
 
 
 def _missing(env_id: str, message: str) -> GemrlError:
     name = next((extra for word, extra in EXTRAS.items() if word in message), None)
     if name is None:
-        return CannotMake(f"cannot make {env_id}: {_first_line(message)}")
-    return MissingExtra(f"{env_id} needs what is not installed: pip install 'gemrl[{name}]'")
+        return CannotMake(f"cannot make {env_id}: {first_line(message)}")
+    return MissingExtra(f"{env_id} needs a package that is not installed: pip install 'gemrl[{name}]'")
 
 
-def _first_line(error: object) -> str:
+def first_line(error: object) -> str:
     text = str(error).strip() or type(error).__name__
     return text.splitlines()[0].rstrip(".")
 
 
 EnvironmentMaker = Callable[[], gym.Env]
+"""A function that makes a new environment each time it is called."""
 
 
 @dataclass(frozen=True)
 class NamedEnv:
-    """An environment by its name, with arguments for whoever makes it."""
+    """The id of an environment and its keyword arguments; a call makes a new one."""
 
     env_id: str
     args: Mapping[str, Any] = field(default_factory=dict)
 
     def __call__(self, **more: Any) -> gym.Env:
-        """A new one."""
+        """A new environment."""
         return make(self.env_id, **{**self.args, **more})

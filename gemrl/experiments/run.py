@@ -20,7 +20,7 @@ from gemrl.core.locking import exclusive
 from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now, env_call, limit_env_calls
 from gemrl.core.threads import thread_count
 from gemrl.envs.spaces import Spaces
-from gemrl.envs.vector import made
+from gemrl.envs.vector import make_envs
 from gemrl.experiments import checkpoints, run_folder
 from gemrl.experiments.description import default_evaluations, env_args, env_folder, env_title, environment_of
 from gemrl.experiments.loading import load
@@ -219,7 +219,7 @@ class _Run:
         return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
 
     def _new_model(self) -> Model:
-        run, env = self._run, made(environment_of(self._run), self._run["n_envs"])
+        run, env = self._run, make_envs(environment_of(self._run), self._run["n_envs"])
         return MODELS[run["algo"]].from_recipe(run_folder.recipe_of(run), env, seed=run["seed"], device=run["device"])
 
     def _load(self, found: checkpoints.Checkpoint) -> Model:

@@ -1,4 +1,4 @@
-"""What people, and other libraries, look up in a model."""
+"""Attributes of a model that users and other libraries read."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from gemrl.training.sb3 import as_vec_env, vec_normalize
 
 
 class Attributes:
-    """Names that users of Stable-Baselines3 know, and the memory."""
+    """Attributes with the names that Stable-Baselines3 uses, and the memory."""
 
     recipe: AnyRecipe
     agent: LearningAgent
@@ -31,17 +31,17 @@ class Attributes:
 
     @property
     def observation_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
-        """What an environment shows."""
+        """The environment's observation space."""
         return self.spaces.observation_space
 
     @property
     def action_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
-        """What an environment takes."""
+        """The environment's action space."""
         return self.spaces.action_space
 
     @property
     def memory(self) -> Any:
-        """The episodic memory, to look into; rows that wait on the host enter it first."""
+        """The episodic memory. Transitions that are staged on the host are written to it first."""
         return self.agent.memory
 
     @property
@@ -51,34 +51,34 @@ class Attributes:
 
     @property
     def learning_rate(self) -> float:
-        """The step size of Adam; 0 for tables, which have none."""
+        """The learning rate of Adam; 0 for tabular agents, which do not use Adam."""
         return self.recipe.learning_rate
 
     @property
     def exploration_rate(self) -> float:
-        """The share of random actions; 0 where actions are continuous."""
+        """The probability of a random action (epsilon); 0 if actions are continuous."""
         return self._metrics.row(self.num_timesteps, None).get("rollout/exploration_rate", 0.0)
 
     @property
     def ep_info_buffer(self) -> list[dict[str, float]]:
-        """Return and length of the last hundred episodes, as a Monitor tells them."""
+        """Return and length of the last hundred episodes, with the keys of Stable-Baselines3's Monitor."""
         return [{"r": episode.total, "l": episode.length} for episode in self._metrics.finished]
 
     def get_parameters(self) -> dict[str, np.ndarray]:
-        """Every array that learning changes, networks and optimisers, by name."""
+        """Every array that training changes (networks and optimizers), by name."""
         return named_arrays(self.agent.learner)
 
     def set_parameters(self, parameters: Mapping[str, Any], exact_match: bool = True) -> None:
-        """Takes over arrays by name; all of them are wanted, unless `exact_match` is False."""
-        present = self.get_parameters()
+        """Sets arrays by name. All of them must be given unless `exact_match` is False."""
+        current = self.get_parameters()
         for name in parameters:
-            if name not in present:
-                raise unknown("parameter", name, present)
-        missing = [name for name in present if name not in parameters]
+            if name not in current:
+                raise unknown("parameter", name, current)
+        missing = [name for name in current if name not in parameters]
         if exact_match and missing:
-            raise BadValue(f"parameters lack {missing[0]}; exact_match=False keeps what is not given")
-        given = {name: np.asarray(array, present[name].dtype) for name, array in parameters.items()}
-        self.agent.set_learner(refilled(self.agent.learner, present | given))
+            raise BadValue(f"parameters do not contain {missing[0]}; exact_match=False keeps the current value")
+        given = {name: np.asarray(array, current[name].dtype) for name, array in parameters.items()}
+        self.agent.set_learner(refilled(self.agent.learner, current | given))
 
     @property
     def _n_updates(self) -> int:
@@ -90,18 +90,18 @@ class Attributes:
 
     @property
     def n_envs(self) -> int:
-        """Environments stepped together."""
+        """Number of environments that are stepped together."""
         return self.agent.lanes
 
     @property
     def env(self) -> Any:
-        """The environment it trains in."""
+        """The environment that the model trains in, if it has one."""
         return self._task.env if self._task else None
 
     def get_env(self) -> Any:
-        """The environment it trains in; where Stable-Baselines3 is in use, as a VecEnv, which its callbacks ask for."""
+        """The environment; as a VecEnv if Stable-Baselines3 is imported, since its callbacks expect one."""
         return as_vec_env(self._task)
 
     def get_vec_normalize_env(self) -> Any:
-        """The VecNormalize of Stable-Baselines3 around its environment, if there is one."""
+        """Stable-Baselines3's VecNormalize around the environment, if there is one."""
         return vec_normalize(self._task)

@@ -1,7 +1,7 @@
-"""How a training is shown while it runs.
+"""Shows the progress of training.
 
-This layer only prints evaluations. The package's top level installs the terminal's progress bar, so that `learn` has it without
-knowing the command line.
+This module only prints evaluations. The top level of the package installs the progress bar of the terminal, so that `learn` can
+show it without importing the command line.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from gemrl.training.loop import Event
 
     Display: TypeAlias = Callable[[Iterator[Event], int, str], Generator[Event]]
-    """Passes on the moments of a training of so many steps, under a title, and shows them. Close it if you leave it early."""
+    """Shows training events, given the total number of steps and a title, and yields them. Close it to stop early."""
 
 
 def evaluation_line(step: int, result: Evaluation) -> str:
-    """One line about an evaluation."""
+    """A line of text with the results of an evaluation."""
     capped = f"  ({result.capped} of {len(result.returns)} episodes capped)" if result.capped else ""
     return (
         f"step {step:>9,}  return {result.return_mean:10,.1f} ± {result.return_std:,.1f}"
@@ -27,7 +27,7 @@ def evaluation_line(step: int, result: Evaluation) -> str:
 
 
 def plain_lines(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
-    """The same moments; a line is printed for each evaluation."""
+    """Yields the events and prints a line for each evaluation."""
     for event in events:
         if event.evaluation:
             print(evaluation_line(event.step, event.evaluation), flush=True)
@@ -38,11 +38,11 @@ _display: Display = plain_lines
 
 
 def use(display: Display) -> None:
-    """Has every later training with a progress bar shown by `display`."""
+    """Makes `display` the progress bar of all later calls of `learn`."""
     global _display
     _display = display
 
 
 def displayed(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
-    """The same moments, shown by the display in use."""
+    """Yields the events while the current display shows them."""
     return _display(events, steps, title)

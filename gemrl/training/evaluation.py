@@ -1,4 +1,4 @@
-"""How good is the policy, and how wrong are its values: deterministic episodes on environments of their own."""
+"""Evaluates a policy on separate environments: its returns, and the estimation error of its values."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from gemrl.envs.checking import checked_reset, checked_step
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
 
-KEPT = 1023
-"""Steps of an episode whose observations are kept until they are valued."""
+MAX_UNVALUED = 1023
+"""Steps of an episode whose observations are kept before their values are computed."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The outcome of a number of episodes."""
+    """The results of several evaluation episodes."""
 
     returns: tuple[float, ...]
     lengths: tuple[int, ...]
     capped: int
-    """Episodes that were cut at the cap."""
+    """Number of episodes that were cut off at the cap."""
     estimation_error: float
+    """Mean of Q(s, a) minus the observed discounted return, over all steps."""
 
     @property
     def return_mean(self) -> float:
@@ -49,20 +50,20 @@ class Evaluator:
     def __init__(self, make: EnvironmentMaker, *, episodes: int = 10, seed: int = 0, cap: int = EPISODE_CAP) -> None:
         self._envs = [make() for _ in range(episodes)]
         if len({id(env.unwrapped) for env in self._envs}) < episodes:
-            raise BadValue("a function that makes environments for evaluations must make a new one each time")
+            raise BadValue("the function that makes evaluation environments must return a new one each time")
         self._seeds = [derived_seed(seed, "evaluation episode", number) for number in range(episodes)]
         self.spaces = Spaces.of(self._envs[0])
         self._cap = cap
 
     def __call__(self, agent: Agent) -> Evaluation:
         """Returns and estimation error of the deterministic policy."""
-        episodes = [_Recording(env, seed, self.spaces, agent) for env, seed in zip(self._envs, self._seeds, strict=True)]
-        running, luck = episodes, stream(self._seeds[0], "evaluation actions")
+        episodes = [_Episode(env, seed, self.spaces, agent) for env, seed in zip(self._envs, self._seeds, strict=True)]
+        running, rng = episodes, stream(self._seeds[0], "evaluation actions")
         for _ in range(self._cap):
             actions = agent.act(np.stack([episode.observations[-1] for episode in running]))
             if agent.recipe.evaluation_eps:
-                random = luck.random((len(actions), 1)) < agent.recipe.evaluation_eps
-                actions = np.where(random, self.spaces.layout.random_actions(len(actions), luck), actions)
+                random = rng.random((len(actions), 1)) < agent.recipe.evaluation_eps
+                actions = np.where(random, self.spaces.layout.random_actions(len(actions), rng), actions)
             for episode, action in zip(running, actions, strict=True):
                 episode.step(action)
             running = [episode for episode in running if not episode.over]
@@ -82,15 +83,15 @@ class Evaluator:
             env.close()
 
 
-class _Recording:
-    """One evaluation episode and what was seen in it."""
+class _Episode:
+    """One evaluation episode with its observations, actions and rewards."""
 
     def __init__(self, env: gym.Env, seed: int, spaces: Spaces, agent: Agent) -> None:
         self._env, self._spaces, self._agent = env, spaces, agent
         self.observations = [checked_reset(env, seed, spaces, "reset for an evaluation")]
         self.actions: list[np.ndarray] = []
         self.rewards: list[float] = []
-        self._values: list[np.ndarray] = []  # of what was seen and is no longer kept
+        self._values: list[np.ndarray] = []  # of the steps that are no longer kept
         self.terminated = self.over = False
 
     def step(self, action: np.ndarray) -> None:
@@ -100,19 +101,19 @@ class _Recording:
         self.actions.append(action)
         self.rewards.append(outcome.reward)
         self.terminated, self.over = outcome.terminated, outcome.terminated or outcome.truncated
-        if len(self.actions) == KEPT:
-            self._value()
+        if len(self.actions) == MAX_UNVALUED:
+            self._compute_values()
 
-    def _value(self) -> None:
-        """Values what is kept, and forgets all of it but the newest observation: episodes may be long and images large."""
+    def _compute_values(self) -> None:
+        """Computes values of the kept steps, then keeps only the newest observation: episodes may be long and images large."""
         self._values.append(self._agent.values(np.stack(self.observations[: len(self.actions)]), np.stack(self.actions)))
         self.observations, self.actions = self.observations[-1:], []
 
     def estimation_errors(self) -> np.ndarray:
         """Q(s_t, a_t) - G_t for each visited t [T]; a time limit or the cap adds gamma^(T-t) Q(s_T, pi(s_T)) to G_t."""
         self.actions.append(self._agent.act(self.observations[-1][None])[0])
-        self._value()
+        self._compute_values()
         q = np.concatenate(self._values)
         bootstrap = 0.0 if self.terminated else float(q[-1])
-        bound = self._agent.recipe.reward_bound  # values are of rewards as they were learnt
+        bound = self._agent.recipe.reward_bound  # values are of clipped rewards if training clips them
         return q[:-1] - discounted_returns(np.clip(self.rewards, -bound, bound), self._agent.gamma, bootstrap)

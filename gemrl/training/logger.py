@@ -1,4 +1,4 @@
-"""The logger of a training: collects values by name and writes them to every tracker. Its methods are Stable-Baselines3's."""
+"""The logger collects values by name and writes them to every tracker. Its methods are those of Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from gemrl.training.trackers.base import Tracker
 
 
 class Logger:
-    """Values by name, written to all trackers when they are dumped."""
+    """Collects values by name; `dump` writes them to all trackers."""
 
     def __init__(self, trackers: Sequence[Tracker] = ()) -> None:
         self.name_to_value: dict[str, Any] = {}
@@ -22,7 +22,7 @@ class Logger:
         self.name_to_value[key] = value
 
     def record_mean(self, key: str, value: Any, exclude: Any = None) -> None:
-        """Adds a value to the mean of its name."""
+        """Updates the mean of the values recorded under this name."""
         count = self.name_to_count[key] = self.name_to_count.get(key, 0) + 1
         mean = self.name_to_value.get(key, 0.0)
         self.record(key, mean + (value - mean) / count)
@@ -36,14 +36,14 @@ class Logger:
 
 
 def log(logger: Any, metrics: Mapping[str, float], step: int, verbose: int = 0) -> None:
-    """Writes metrics, and what callbacks recorded, to a logger, ours or Stable-Baselines3's; prints them if verbose."""
+    """Writes metrics, and values that callbacks recorded, to gemrl's or Stable-Baselines3's logger; prints them if verbose."""
     for name, value in metrics.items():
         logger.record(name, value)
     if verbose and isinstance(logger, Logger):  # other loggers print as they were configured
-        print(", ".join(f"{name} {_shown(value)}" for name, value in logger.name_to_value.items()))
+        print(", ".join(f"{name} {_formatted(value)}" for name, value in logger.name_to_value.items()))
     logger.dump(step)
 
 
-def _shown(value: Any) -> str:
-    """A number with six digits; anything else as it is."""
+def _formatted(value: Any) -> str:
+    """A number with six significant digits; anything else as text."""
     return f"{value:,.6g}" if isinstance(value, numbers.Real) else str(value)

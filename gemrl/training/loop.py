@@ -1,4 +1,4 @@
-"""The training loop: environment -> memory -> round, and evaluation on a schedule. It knows no algorithm and writes no file."""
+"""The training loop: environment -> memory -> round, and scheduled evaluation. It works with any algorithm and writes no file."""
 
 from __future__ import annotations
 
@@ -18,30 +18,32 @@ from gemrl.training.evaluation import Evaluation, Evaluator
 
 @dataclass(frozen=True)
 class Event:
-    """What happened in one step of training."""
+    """What happened in one step of the environments, or is about to happen."""
 
     step: int
     taken: Step | None = None
+    """The step of the environments; None in events that announce a round."""
     compiling: bool = False
-    """True just before the first round of a kind, with or without a refresh, which may take seconds to compile."""
+    """True just before the first round with, or the first without, a refresh: compiling it may take seconds."""
     refreshing: bool = False
-    """True just before a round that moves targets or computes stored returns anew, which may take long."""
+    """True just before a round that updates target networks or recomputes stored returns, which may take long."""
     rounds: int = 0
+    """Number of training rounds after this step."""
     losses: dict[str, float] | None = None
-    """Of the last of these rounds."""
+    """Losses of the last of these rounds."""
     evaluation: Evaluation | None = None
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """When to evaluate: every so many steps and at the end."""
+    """When to evaluate: every `every` steps and at the end."""
 
     evaluator: Evaluator
     every: int = 10_000
 
 
 def scheduled(env: str | EnvironmentMaker, every: int, episodes: int, seed: int) -> Schedule:
-    """Evaluations on environments of that id, or that a function makes."""
+    """A schedule of evaluations on environments with this id, or made by this function."""
     check_number("eval_every", every, 1, whole=True)
     check_number("eval_episodes", episodes, 1, whole=True)
     if not (isinstance(env, str) or callable(env)):
@@ -59,7 +61,7 @@ def train(
     schedule: Schedule | None = None,
     observation: np.ndarray | None = None,
 ) -> Iterator[Event]:
-    """Trains from step `start` to step `steps`; yields what happens. An `observation` goes on in a running episode."""
+    """Trains from step `start` to step `steps` and yields events. Given an `observation`, it continues the running episode."""
     if observation is None:
         observation = task.reset()
     compiled: set[bool] = set()

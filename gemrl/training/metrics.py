@@ -1,4 +1,4 @@
-"""How training goes, as numbers under the names that Stable-Baselines3 gives them."""
+"""Training metrics, named as in Stable-Baselines3."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ PROGRESS_COLUMNS = (
     "eval/capped_episodes",
     "eval/estimation_error",
 )
-"""Named as Stable-Baselines3 names them, where it has them."""
+"""Columns of progress.csv. Metrics that Stable-Baselines3 has too are named as there."""
 
 
 class Metrics:
-    """What has happened so far in a training."""
+    """Collects training metrics from events."""
 
     def __init__(self, recipe: AnyRecipe) -> None:
         self._recipe = recipe
@@ -47,12 +47,12 @@ class Metrics:
         self.episodes = 0
 
     def start_at(self, step: int) -> None:
-        """Another training begins at this step: time and speed are its own, all else is counted on."""
+        """Begins another call of `learn` at this step: time and speed are measured again, all counts continue."""
         self._started, self._first = monotonic(), step
 
     @property
     def updates(self) -> int:
-        """Gradient steps so far, of agents that take them in rounds."""
+        """Number of gradient steps so far; 0 for tabular agents."""
         return self._rounds * self._recipe.gradient_steps
 
     @property
@@ -61,7 +61,7 @@ class Metrics:
         return list(self._finished)
 
     def facts(self) -> dict[str, Any]:
-        """All of it as JSON values."""
+        """The state of these metrics as JSON values."""
         return {
             "elapsed": monotonic() - self._started,
             "finished": [list(episode) for episode in self._finished],
@@ -71,43 +71,43 @@ class Metrics:
         }
 
     def restore(self, facts: dict[str, Any]) -> None:
-        """Goes on from what `facts` told."""
+        """Restores the state that `facts` returned."""
         self._started = monotonic() - float(facts["elapsed"])
         self._finished.extend(EpisodeResult(float(total), int(length)) for total, length in facts["finished"])
         self._losses = {str(name): float(loss) for name, loss in facts["losses"].items()}
         self._rounds, self.episodes = int(facts["rounds"]), int(facts["episodes"])
 
     def update(self, event: Event) -> None:
-        """Takes note of a moment."""
+        """Updates the metrics with an event."""
         ended = event.taken.ended if event.taken else []
         self._finished.extend(ended)
         self.episodes += len(ended)
         self._rounds += event.rounds
-        # A round without a policy update has no policy loss: the last one stands.
+        # A round without a policy update has no policy loss, so the last one is kept.
         self._losses |= {name: loss for name, loss in (event.losses or {}).items() if not np.isnan(loss)}
 
     def row(self, step: int, evaluation: Evaluation | None) -> dict[str, float]:
-        """The numbers at this step; episodes over the last hundred."""
+        """The metrics at this step by name; means over episodes are over the last hundred."""
         elapsed = monotonic() - self._started
-        line: dict[str, float] = {
+        row: dict[str, float] = {
             "time/total_timesteps": step,
             "time/episodes": self.episodes,
             "time/time_elapsed": round(elapsed, 3),
             "time/fps": round((step - self._first) / max(elapsed, 1e-9), 1),
         }
         if self._recipe.gradient_steps:  # tables report their updates and step sizes with their losses
-            line["train/n_updates"] = self.updates
-            line["train/learning_rate"] = self._recipe.learning_rate
+            row["train/n_updates"] = self.updates
+            row["train/learning_rate"] = self._recipe.learning_rate
         if self._finished:
-            line["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
-            line["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))
+            row["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
+            row["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))
         epsilon = self._recipe.epsilon(step)
         if epsilon is not None:
-            line["rollout/exploration_rate"] = epsilon
-        line |= {f"train/{name}": value for name, value in self._losses.items()}
+            row["rollout/exploration_rate"] = epsilon
+        row |= {f"train/{name}": value for name, value in self._losses.items()}
         if evaluation:
-            line["eval/mean_reward"] = evaluation.return_mean
-            line["eval/mean_ep_length"] = evaluation.length_mean
-            line["eval/capped_episodes"] = evaluation.capped
-            line["eval/estimation_error"] = evaluation.estimation_error
-        return line
+            row["eval/mean_reward"] = evaluation.return_mean
+            row["eval/mean_ep_length"] = evaluation.length_mean
+            row["eval/capped_episodes"] = evaluation.capped
+            row["eval/estimation_error"] = evaluation.estimation_error
+        return row

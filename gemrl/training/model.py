@@ -1,4 +1,4 @@
-"""What every model does: learn, predict, save and load, as users of Stable-Baselines3 know them."""
+"""The base class of all models, with Stable-Baselines3's interface: learn, predict, save and load."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.core.validation import check_number
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
-from gemrl.envs.vector import AnyTask, as_task, check_lanes, made, name_of, spaces_of
+from gemrl.envs.vector import AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
 from gemrl.training import saving
 from gemrl.training.attributes import Attributes
 from gemrl.training.callbacks import AnyCallback, CallbackRunner
@@ -35,14 +35,14 @@ from gemrl.training.trackers.base import RunInfo, Tracker, check_installed
 from gemrl.training.trackers.tensorboard import TensorBoard, numbered
 
 POLICIES = ("MlpPolicy", "CnnPolicy")
-"""What Stable-Baselines3 calls networks for vectors and for images."""
+"""Stable-Baselines3's names of policies for vectors and for images."""
 
 
 class Model(Attributes):
-    """An agent with its environment. Subclasses name a recipe; keywords change its fields."""
+    """An agent with its environment. A subclass names a recipe; keyword arguments change its fields."""
 
     algo: str = "gem"
-    """The recipe's name; where a class fits several kinds of environments, an instance has the name that fits its own."""
+    """The name of the recipe. An instance has the variant that fits its environment, such as gem-discrete."""
 
     def __init__(
         self,
@@ -58,29 +58,29 @@ class Model(Attributes):
     ) -> None:
         """A new model for an environment: an id, a gymnasium.Env, a VectorEnv or a VecEnv. `policy` may be left out.
 
-        `fields` are the recipe's, by name. `n_envs` makes several environments of an id, stepped together.
+        `fields` are fields of the recipe. With `n_envs`, that many environments of an id are stepped together.
         """
         if env is None and not (isinstance(policy, str) and policy.endswith("Policy")):
             policy, env = "MlpPolicy", policy
         if policy not in POLICIES:
             raise BadValue(
-                f"policy must be one of {', '.join(POLICIES)}, not {policy!r}; networks follow the observations anyway"
+                f"policy must be one of {', '.join(POLICIES)}, not {policy!r}; the observation space determines the network"
             )
         if env is None:
             raise BadValue("a model needs an environment: an id such as 'Pendulum-v1' or a gymnasium.Env")
         check_number("n_envs", n_envs, 1, whole=True)
         if n_envs > 1 and not isinstance(env, str):
-            raise BadValue("n_envs makes several environments of an id; pass a VectorEnv for your own")
-        env_id, env = env if isinstance(env, str) else name_of(env), made(env, n_envs)
+            raise BadValue("n_envs needs an environment id; to use several of your own environments, pass a VectorEnv")
+        env_id, env = env if isinstance(env, str) else name_of(env), make_envs(env, n_envs)
         layout = spaces_of(env).layout
         chosen = recipe(algorithm_for(self.algo, layout)).for_environment(env_id, layout).but(**fields)
         self._setup(chosen, env, seed, device, verbose, tensorboard_log)
 
     @classmethod
     def from_recipe(cls, chosen: AnyRecipe, env: Any, *, seed: int | None = None, device: str = "auto", n_envs: int = 1) -> Self:
-        """A new model with exactly this recipe: no preset is applied. `env` may be spaces alone, for a model that only acts."""
+        """A new model with exactly this recipe, without presets. `env` may also be Spaces, for a model that only predicts."""
         model = cls.__new__(cls)
-        model._setup(chosen, made(env, n_envs), seed, device, lanes=n_envs)
+        model._setup(chosen, make_envs(env, n_envs), seed, device, lanes=n_envs)
         return model
 
     def _setup(
@@ -93,12 +93,13 @@ class Model(Attributes):
         log: str | None = None,
         lanes: int = 1,
     ) -> None:
+        """Sets all attributes; `log` is the folder for TensorBoard, `lanes` the number of environments if `env` is Spaces."""
         if log:
             check_installed("tensorboardX", "tensorboard")
         self.recipe = chosen
         self.seed = secrets.randbits(31) if seed is None else seed
         check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
-        self.seed = int(self.seed)  # one of numpy's cannot be saved
+        self.seed = int(self.seed)  # a numpy integer cannot be saved as JSON
         self.device = find_device(device)
         self.num_timesteps = 0
         self.verbose = verbose
@@ -108,35 +109,35 @@ class Model(Attributes):
         self.spaces: Spaces = env if self._task is None else self._task.spaces
         self.algo = algorithm_for(self.algo, self.spaces.layout)
         if not isinstance(chosen, type(recipe(self.algo))):
-            raise BadValue(f"a {type(chosen).__name__} is no recipe for {self.algo}, which is what fits this environment")
-        self._episodes: tuple[str | None, Snapshot] | None = None  # of what kind of task, when the model was saved
+            raise BadValue(f"a {type(chosen).__name__} cannot be used for {self.algo}, the algorithm that fits this environment")
+        self._saved_episodes: tuple[str | None, Snapshot] | None = None  # class of the task and its snapshot, of a loaded model
         self._predictions = stream(self.seed, "predictions")
         lanes = self._task.lanes if self._task else lanes
         self.agent = make_agent(chosen, self.spaces.layout, lanes=lanes, seed=self.seed, device=self.device)
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
-        """Changes the environment for one, or as many, with the same spaces; a loaded model goes on with its episodes there.
+        """Replaces the environment by one with the same spaces and number of lanes, where a loaded model continues its episodes.
 
-        `force_reset` changes nothing: `learn` always begins new episodes.
+        `force_reset` has no effect: `learn` always begins new episodes.
         """
-        task = as_task(made(env, self.agent.lanes), self.seed)
+        task = as_task(make_envs(env, self.agent.lanes), self.seed)
         task.spaces.check_fits(self.spaces)
         check_lanes(self.agent.lanes, task.lanes)
         if self._task is None:
-            self._go_on_in(task)
+            self._continue_episodes(task)
         self._task = task
 
     def close(self) -> None:
-        """Closes the environment it trains in."""
+        """Closes the environment."""
         if self._task:
             self._task.close()
 
     def training(self, steps: int, schedule: Schedule | None = None, observation: np.ndarray | None = None) -> Generator[Event]:
-        """Trains until `num_timesteps` is `steps` and yields what happens, step by step.
+        """Trains until `num_timesteps` reaches `steps` and yields an event for each step.
 
-        It begins a new episode, unless it is given the `observation` [E, D] of a running one (see `replay`).
+        It begins new episodes, or continues running ones given their `observation` [E, D] (see `replay`).
         """
-        task = self._own_task()
+        task = self._require_task()
         if observation is None and len(self.memory):
             self.agent.abandon()
         for event in train(self.agent, task, steps, start=self.num_timesteps, schedule=schedule, observation=observation):
@@ -144,15 +145,16 @@ class Model(Attributes):
             yield event
 
     def replay(self) -> np.ndarray | None:
-        """Plays the episodes again that ran when this model was saved with its memory; the observations to go on from [E, D].
+        """Replays the episodes that were running when the model was saved with its memory; returns their observations [E, D].
 
-        None if there was none, or if the environment, given the same seed and actions, answered differently.
+        Returns None if there are none, or if the environment behaves differently given the same seed and actions.
         """
-        task = self._own_task()
+        task = self._require_task()
         saved = self._episodes_for(task)
         return task.replay(saved) if saved else None
 
-    def _own_task(self) -> AnyTask:
+    def _require_task(self) -> AnyTask:
+        """The task. Raises if the model has no environment."""
         if self._task is None:
             raise GemrlError("this model has no environment: load it with one, as in load(path, env=...), or call set_env(env)")
         return self._task
@@ -171,46 +173,50 @@ class Model(Attributes):
         eval_episodes: int = 10,
         trackers: Sequence[str | Tracker] = (),
     ) -> Self:
-        """Trains for `total_timesteps` steps; continues the step count of the last call unless `reset_num_timesteps`.
+        """Trains for `total_timesteps` steps. The step count continues from the last call if `reset_num_timesteps` is False.
 
-        `eval_env`, an id or a function that makes an environment, is evaluated on every `eval_every` steps. `trackers` receive
-        all metrics: names such as "wandb", or objects such as CSVFile("log.csv").
+        The policy is evaluated on `eval_env`, an id or a function that makes an environment, every `eval_every` steps. `trackers`
+        receive all metrics; they are names such as "wandb" or objects such as CSVFile("log.csv").
         """
         check_number("total_timesteps", total_timesteps, 1, whole=True)
         start = 0 if reset_num_timesteps else self.num_timesteps
         steps = start + total_timesteps
         if trackers and not isinstance(self.logger, Logger):
-            raise BadValue("trackers are for gemrl's own logger; this model has another one, from set_logger")
+            raise BadValue("trackers need gemrl's own logger, which set_logger has replaced")
         callbacks = CallbackRunner(self, callback, steps)
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
         with closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
-                schedule.evaluator.spaces.check_fits(self.spaces, to_remember=False)
+                schedule.evaluator.spaces.check_fits(self.spaces, for_memory=False)
             if warning := self.recipe.warning(steps):
                 warnings.warn(warning, stacklevel=2)
-            self.num_timesteps = start  # not before all that was asked for is known to be possible
-            self._metrics = Metrics(self.recipe) if reset_num_timesteps else self._metrics
-            self._metrics.start_at(start)
+            self._start_at(start, reset_num_timesteps)  # only after all arguments have been checked
             if self._log:
                 folder = numbered(self._log, tb_log_name or self.algo, new=reset_num_timesteps)
                 trackers = [TensorBoard(folder), *trackers]
             events = self.training(steps, schedule)
             if progress_bar:
                 events = displayed(events, steps, self.algo)
-            with opened(trackers, self._run_info()) as writing:
+            with opened(trackers, self._run_info()) as open_trackers:
                 if isinstance(self.logger, Logger):
-                    self.logger = Logger(writing)
-                self._watch(events, callbacks, log_interval)
+                    self.logger = Logger(open_trackers)
+                self._run(events, callbacks, log_interval)
         return self
 
+    def _start_at(self, step: int, reset: bool) -> None:
+        """Sets the step count, and begins or continues the metrics."""
+        self.num_timesteps = step
+        self._metrics = Metrics(self.recipe) if reset else self._metrics
+        self._metrics.start_at(step)
+
     def _run_info(self) -> RunInfo:
-        """What trackers are told about this training."""
+        """The description of this call of `learn` for trackers."""
         group = f"{self.algo} on {name_of(self.env) or 'an environment'}" if self.env is not None else self.algo
         config = {"algo": self.algo, "seed": self.seed, "recipe": self.recipe.as_dict()}
         return RunInfo(f"{group}, seed {self.seed}", group, secrets.token_hex(4), config=config)
 
-    def _watch(self, events: Generator[Event], callbacks: CallbackRunner, log_interval: int | None) -> None:
-        """Trains as long as the watchers let it; Ctrl-C ends it where learner and memory are whole."""
+    def _run(self, events: Generator[Event], callbacks: CallbackRunner, log_interval: int | None) -> None:
+        """Trains until a callback stops it or all steps are done. Ctrl-C takes effect between two steps."""
         callbacks.start()
         with Interrupts(_interrupt) as interrupts, closing(events):
             for event in events:
@@ -225,11 +231,11 @@ class Model(Attributes):
         callbacks.end()
 
     def dump_logs(self, evaluation: Evaluation | None = None) -> None:
-        """Writes the present metrics to the logger."""
+        """Writes the current metrics to the logger."""
         log(self.logger, self._metrics.row(self.num_timesteps, evaluation), self.num_timesteps, self.verbose)
 
     def set_logger(self, logger: Any) -> None:
-        """Takes another logger, such as one that Stable-Baselines3's `configure` made."""
+        """Replaces the logger, for example by one from Stable-Baselines3's `configure`."""
         self.logger = logger
 
     def predict(
@@ -239,51 +245,51 @@ class Model(Attributes):
         episode_start: Any = None,
         deterministic: bool = False,
     ) -> tuple[np.ndarray, Any]:
-        """The policy's action for one observation or a batch, in the environment's scale, and `state` as it came.
+        """The policy's action for one observation or a batch, in the environment's action space, and `state` unchanged.
 
-        A deterministic policy (all but sac's) answers the same either way: exploration noise belongs to training alone.
+        Only sac's policy is stochastic; for all others `deterministic` makes no difference, since only training adds noise.
         """
         batch, several = self.spaces.batch(observation)
         chosen = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
-        action = self.spaces.taken(chosen)
+        action = self.spaces.env_action(chosen)
         return (action if several else action[0]), state
 
     def save(self, path: str | os.PathLike[str], *, memory: bool = False) -> None:
-        """Writes the policy and all that learns to `path`.safetensors and `path`.json.
+        """Writes networks and optimizers to `path`.safetensors and everything else that `load` needs to `path`.json.
 
-        With `memory`, all else that decides its future too, so that learning goes on after `load` as if it had not stopped.
+        With `memory`, it also saves the memory and all other state, so that training continues after `load` as if uninterrupted.
         """
         saving.save(self, path, self.snapshot() if memory else None)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Self:
-        """The model that `save` wrote, with an environment to go on in, if one is given, and fields of its recipe changed."""
+        """The model that `save` wrote, optionally with an environment to train in and with changed fields of its recipe."""
         return saving.load(cls, path, env, device, fields)
 
     def snapshot(self) -> Snapshot:
-        """All that decides its future beside what learns."""
-        task = self._own_task()
+        """Everything that training depends on except networks and optimizers."""
+        task = self._require_task()
         own = {"predictions": self._predictions.bit_generator.state, "task": type(task).__name__}
         return Snapshot.of(model=Snapshot(own, {}), task=task.snapshot(), learning=self.agent.snapshot())
 
     def restore(self, saved: Snapshot) -> None:
-        """Takes over a snapshot."""
+        """Restores a snapshot."""
         own = saved.part("model").facts
         self._predictions.bit_generator.state = own["predictions"]
         self.agent.restore(saved.part("learning"))
-        self._episodes = own.get("task"), saved.part("task")  # and no more of it: a memory is large
+        self._saved_episodes = own.get("task"), saved.part("task")  # not all of the snapshot: a memory is large
         if self._task:
-            self._go_on_in(self._task)
+            self._continue_episodes(self._task)
 
-    def _go_on_in(self, task: AnyTask) -> None:
-        """Has a task go on with the episodes that this model was saved with."""
+    def _continue_episodes(self, task: AnyTask) -> None:
+        """Makes a task continue with the episodes that were saved with this model."""
         saved = self._episodes_for(task)
         if saved:
             task.restore(saved)
 
     def _episodes_for(self, task: AnyTask) -> Snapshot | None:
-        """What it was saved with, if a task of this kind can go on from there; models of old do not say what theirs was."""
-        kind, saved = self._episodes or (None, None)
+        """The saved episodes, if they are of the same kind of task. Older models do not say which kind they had."""
+        kind, saved = self._saved_episodes or (None, None)
         return saved if kind in (None, type(task).__name__) else None
 
 

@@ -1,4 +1,4 @@
-"""A trained model on disk: arrays as safetensors, the rest as JSON beside them. Loading never runs code."""
+"""The files of a saved model: arrays as safetensors, everything else as JSON. Loading never runs code."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from gemrl.core.layout import Layout
 from gemrl.core.snapshot import Snapshot
 
 FORMAT = 2
-"""Version of the files' layout. 1 had no checksums and no memory, and was never released."""
+"""Version of the file format. Version 1, without checksums and memory, was never released."""
 
 ENDINGS = {".safetensors", ".json", ".zip"}
-"""Stripped from a path; .zip is what Stable-Baselines3's callbacks add."""
+"""Suffixes that are removed from a path. Stable-Baselines3's callbacks add .zip."""
 
 
 class ModelFiles:
@@ -33,31 +33,31 @@ class ModelFiles:
         self.memory = self.stem.with_name(self.stem.name + ".memory.safetensors")
 
     def write(self, learner: dict[str, np.ndarray], header: dict[str, Any], memory: Snapshot | None = None) -> None:
-        """Writes all files, which replace older ones only when all are there; the header last, since it has their checksums."""
+        """Writes all files, then replaces older ones; the header comes last, since it has the checksums of the others."""
         self.stem.parent.mkdir(parents=True, exist_ok=True)
         arrays = {self.learner: learner} | ({self.memory: memory.arrays} if memory else {})
         with replacing(*arrays, self.header) as (*files, last):
             digests = [write_arrays(file, named) for file, named in zip(files, arrays.values(), strict=True)]
-            named = dict(zip_longest(("learner", "memory"), digests))
-            last.write(sealed({"format": FORMAT, **header, "sha256": named, "state": memory.facts if memory else {}}))
+            checksums = dict(zip_longest(("learner", "memory"), digests))
+            last.write(sealed({"format": FORMAT, **header, "sha256": checksums, "state": memory.facts if memory else {}}))
 
     def read_header(self) -> dict[str, Any]:
-        """The JSON."""
+        """The content of the JSON file."""
         if not self.header.exists():
-            raise ModelFileError(f"no model at {self.stem}: there is no {self.header.name}")
+            raise ModelFileError(f"no model at {self.stem}: {self.header.name} does not exist")
         return read_sealed(self.header, FORMAT)
 
     def check_size(self, recipe: AnyRecipe, layout: Layout) -> None:
-        """Raises, before any network is made, if the recipe's networks are larger than the file that should hold them."""
+        """Raises if the recipe's networks are larger than the file. Called before any network is created."""
         least = 4 * recipe.least_parameters(layout)
         if self.learner.exists() and self.learner.stat().st_size < least:
-            raise ModelFileError(f"{self.learner} is damaged, or does not fit its recipe: it is too small")
+            raise ModelFileError(f"{self.learner} is damaged or does not match its recipe: it is too small")
 
     def read_learner(self, header: dict[str, Any]) -> dict[str, np.ndarray]:
-        """The arrays of networks and optimisers, by name."""
+        """The arrays of networks and optimizers, by name."""
         return read_arrays(self.learner, header["sha256"]["learner"])
 
     def read_memory(self, header: dict[str, Any]) -> Snapshot | None:
-        """What was saved beside the learner, if it was."""
+        """The snapshot with the memory; None if the model was saved without it."""
         digest = header["sha256"]["memory"]
         return None if digest is None else Snapshot(header["state"], read_arrays(self.memory, digest))

@@ -1,4 +1,4 @@
-"""The model of each algorithm. They share one implementation and differ in the recipe they name."""
+"""One model class per algorithm. They share one implementation and differ in the recipe they name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class REDQ(Model):
 
 
 class DQN(Model):
-    """Deep Q-network (Mnih et al., 2015), for discrete actions; MODELS has its relatives."""
+    """Deep Q-network (Mnih et al., 2015), for discrete actions; MODELS contains its variants."""
 
     algo = "dqn"
 
@@ -54,4 +54,4 @@ MODELS: dict[str, type[Model]] = {
     name: _NAMED.get(name) or type(name.replace("-", "_"), (Model,), {"algo": name, "__doc__": name, "__module__": __name__})
     for name in RECIPES
 }
-"""The class of each algorithm."""
+"""The model class of each algorithm."""

@@ -1,4 +1,4 @@
-"""A model to disk and back."""
+"""Saves and loads models."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.core.validation import check_number
 from gemrl.core.version import __version__
 from gemrl.envs.spaces import Spaces, space_from_dict, space_to_dict
-from gemrl.envs.vector import check_lanes, made
+from gemrl.envs.vector import check_lanes, make_envs
 from gemrl.training.model_files import ModelFiles
 from gemrl.training.pytrees import named_arrays, refilled
 
 if TYPE_CHECKING:
     from gemrl.training.model import Model
 
-MOST_LANES = 4096
-"""More environments than a saved model may speak of."""
+MAX_LANES = 4096
+"""The largest number of environments that a saved model may have."""
 
 AnyModel = TypeVar("AnyModel", bound="Model")
 
 
 def save(model: Model, path: str | os.PathLike[str], snapshot: Snapshot | None) -> None:
-    """Writes a model, with the snapshot if there is one."""
+    """Writes a model, and the snapshot if one is given."""
     header = {
         "gemrl": __version__,
         "algo": model.algo,
@@ -46,15 +46,15 @@ def save(model: Model, path: str | os.PathLike[str], snapshot: Snapshot | None) 
 def load(
     kind: type[AnyModel], path: str | os.PathLike[str], env: Any, device: str, fields: Mapping[str, Any] = MappingProxyType({})
 ) -> AnyModel:
-    """The model of this kind that `save` wrote, with an environment to go on in, if one is given, and fields changed."""
+    """The model of this class that `save` wrote, optionally with an environment to train in and changed fields."""
     files = ModelFiles(path)
     header = files.read_header()
     algo = header.get("algo")
     try:
         observation, action = (space_from_dict(header[name]) for name in ("observation_space", "action_space"))
         spaces = Spaces(observation, action, header.get("frames", 1))
-        if algo not in RECIPES or algo not in (kind.algo, _kin(kind.algo, spaces.layout)):
-            raise ModelFileError(f"{path} holds {algo!r}, not {kind.algo!r}: gemrl.load(path) loads any model")
+        if algo not in RECIPES or algo not in (kind.algo, _variant(kind.algo, spaces.layout)):
+            raise ModelFileError(f"{path} contains a {algo!r} model, not {kind.algo!r}; gemrl.load(path) loads any model")
         chosen: AnyRecipe = type(recipe(algo)).from_dict(header["recipe"])
         model = _from_files(kind, files, header, chosen.but(**fields), spaces, env, device)
         model.algo = algo
@@ -68,13 +68,14 @@ def load(
 def _from_files(
     kind: type[AnyModel], files: ModelFiles, header: dict[str, Any], chosen: AnyRecipe, spaces: Spaces, env: Any, device: str
 ) -> AnyModel:
+    """A model with this recipe and the arrays in the files."""
     files.check_size(chosen, spaces.layout)
     lanes = header["n_envs"]
-    check_number("n_envs", lanes, 1, MOST_LANES, whole=True)
-    place = spaces if env is None else made(env, lanes)
-    model = kind.from_recipe(chosen, place, seed=int(header["seed"]), device=device, n_envs=lanes)
+    check_number("n_envs", lanes, 1, MAX_LANES, whole=True)
+    source = spaces if env is None else make_envs(env, lanes)
+    model = kind.from_recipe(chosen, source, seed=int(header["seed"]), device=device, n_envs=lanes)
     saved = files.read_memory(header)
-    model.spaces.check_fits(spaces, to_remember=saved is not None)
+    model.spaces.check_fits(spaces, for_memory=saved is not None)
     model.agent.set_learner(_learner(files, header, model.agent.learner))
     model.num_timesteps = int(header["num_timesteps"])
     if saved:
@@ -84,15 +85,15 @@ def _from_files(
 
 
 def _learner(files: ModelFiles, header: dict[str, Any], template: Any) -> Any:
-    """`template` with every array replaced by the saved one of its name; names, shapes and types must agree."""
+    """The template with every array replaced by the saved one. Raises unless names, shapes and dtypes match."""
     try:
         return refilled(template, files.read_learner(header))
     except ModelFileError as error:
-        raise ModelFileError(f"{files.learner} does not fit its recipe: {error}") from None
+        raise ModelFileError(f"{files.learner} does not match its recipe: {error}") from None
 
 
-def _kin(algo: str, layout: Layout) -> str | None:
-    """What an algorithm is called where such observations and actions are; None if it cannot live there."""
+def _variant(algo: str, layout: Layout) -> str | None:
+    """The variant of an algorithm for this layout, such as gem-discrete for gem; None if there is none."""
     try:
         return algorithm_for(algo, layout)
     except UnsupportedSpace:

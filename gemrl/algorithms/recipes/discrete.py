@@ -55,7 +55,7 @@ class DiscreteRecipe(BaseRecipe):
             raise BadValue("students learn planned returns, so they need Planned targets")
         if self.bootstrap.uses_online and self.targets.stored:
             raise BadValue(
-                f"{type(self.bootstrap).__name__} needs Fresh targets: planned returns come from networks that rest between copies"
+                f"{type(self.bootstrap).__name__} needs Fresh targets: planned returns use networks that rest between copies"
             )
 
     @property

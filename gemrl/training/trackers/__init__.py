@@ -1,6 +1,6 @@
-"""Where the metrics of a training go: CSV, TensorBoard, trackio, Weights & Biases. `gemrl train` and `Model.learn` share them.
+"""Trackers, which write training metrics: CSV, TensorBoard, trackio, W&B. `gemrl train` and `Model.learn` share them.
 
-A new tracker is one class with `write` and `close`. Listed in `TRACKERS`, it is also a choice of `gemrl train --track`.
+A new tracker is one class with `write` and `close`. If it is listed in `TRACKERS`, `gemrl train --track` offers it too.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from gemrl.training.trackers.base import Opener, RunInfo, Tracker
 from gemrl.training.trackers.services import Trackio, Wandb
 
 TRACKERS: dict[str, Opener] = {"trackio": Trackio, "wandb": Wandb}
-"""The trackers that a name opens, for `gemrl train --track NAME` and `model.learn(trackers=[NAME])`."""
+"""Trackers that can be chosen by name, in `gemrl train --track NAME` and `model.learn(trackers=[NAME])`."""
 
 
 def tracker_named(name: str) -> Opener:
-    """The class of the tracker of that name."""
+    """The tracker class with this name."""
     if name not in TRACKERS:
         raise unknown("tracker", name, TRACKERS, f"; known: {', '.join(TRACKERS)}")
     return TRACKERS[name]
@@ -25,7 +25,7 @@ def tracker_named(name: str) -> Opener:
 
 @contextmanager
 def opened(chosen: Iterable[str | Tracker], info: RunInfo) -> Iterator[list[Tracker]]:
-    """Trackers by name or as objects, ready to write; all of them are closed at the end, even if one fails."""
+    """Opens trackers given by name or as objects; all of them are closed at the end, even if one fails."""
     with ExitStack() as stack:
         trackers: list[Tracker] = []
         for one in chosen:

@@ -1,4 +1,4 @@
-"""The interface of a tracker, and what it is told about the run."""
+"""The interface of a tracker, and the description of a run that it gets."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ from gemrl.core.exceptions import MissingExtra
 
 
 class Tracker(Protocol):
-    """Receives the metrics of a training."""
+    """Receives training metrics."""
 
     def write(self, metrics: Mapping[str, float], step: int) -> None:
-        """Logs metrics by name, as they are at an environment step."""
+        """Logs the metrics at an environment step."""
 
     def close(self) -> None:
-        """Flushes everything to where it is kept."""
+        """Writes everything that is still buffered and ends the tracking."""
 
 
 @dataclass(frozen=True)
 class RunInfo:
-    """What a tracker may want to know about the run it logs."""
+    """The description of a run for trackers."""
 
     name: str
     group: str
-    """Runs that differ only in their seed belong to one group."""
+    """The same for runs that differ only in their seed."""
     id: str
-    """Unique, and kept when a run is resumed."""
+    """Unique; a resumed run keeps it."""
     folder: Path = Path()
     config: Mapping[str, Any] = field(default_factory=dict)
     logged_until: int = 0
@@ -37,7 +37,7 @@ class RunInfo:
 
 
 class Opener(Protocol):
-    """A tracker class that a name in TRACKERS stands for."""
+    """A tracker class that is listed in TRACKERS."""
 
     package: str
     """The Python package that it needs; the extra of gemrl has the same name."""
@@ -47,7 +47,7 @@ class Opener(Protocol):
 
     @staticmethod
     def location(info: RunInfo) -> str:
-        """How to look at the run, in a few words."""
+        """Where to find the run, in a few words."""
 
 
 def check_installed(module: str, extra: str) -> None:

@@ -1,4 +1,4 @@
-"""Metrics as the lines of a CSV file."""
+"""Writes metrics to a CSV file."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class CSVFile:
 
     def __init__(self, path: str | os.PathLike[str], columns: Sequence[str] = PROGRESS_COLUMNS, *, append: bool = False) -> None:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
-        self._file = Path(path).open("a" if append else "w", newline="")  # noqa: SIM115 (open until it is closed)
+        self._file = Path(path).open("a" if append else "w", newline="")  # noqa: SIM115 (closed in `close`)
         self._writer = csv.DictWriter(self._file, columns, restval="", extrasaction="ignore", lineterminator="\n")
         if not append:
             self._writer.writeheader()
@@ -25,7 +25,7 @@ class CSVFile:
         self._writer.writerow(dict(metrics))
 
     def flush(self) -> None:
-        """Writes buffered lines to the disk."""
+        """Writes buffered lines to disk."""
         self._file.flush()
 
     def close(self) -> None:

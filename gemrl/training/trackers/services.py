@@ -13,7 +13,7 @@ from gemrl.core.exceptions import TrackerRefused
 from gemrl.training.trackers.base import RunInfo, check_installed
 
 PROJECT = "gemrl"
-"""The project under which both services keep all runs."""
+"""The project that contains all runs, in both services."""
 
 
 class _Service:
@@ -25,11 +25,11 @@ class _Service:
         check_installed(self.package, self.package)
         self._service = importlib.import_module(self.package)
         self._logged_until, self._failed = info.logged_until, False
-        words: dict[str, Any] = {"name": f"{info.name}, {info.id}", "group": info.group, "config": dict(info.config)}
+        options: dict[str, Any] = {"name": f"{info.name}, {info.id}", "group": info.group, "config": dict(info.config)}
         try:
-            with redirect_stdout(io.StringIO()):  # both print many lines at the start; `location` says it in one
-                self._run = self._service.init(project=PROJECT, resume="allow", **words, **self._own_options(info))
-        except Exception as error:  # such as a missing key, or a server that is not reachable
+            with redirect_stdout(io.StringIO()):  # both print many lines; `location` needs one
+                self._run = self._service.init(project=PROJECT, resume="allow", **options, **self._own_options(info))
+        except Exception as error:  # such as a missing API key or an unreachable server
             raise TrackerRefused(f"{self.package} did not accept the run: {error}") from None
 
     def _own_options(self, info: RunInfo) -> dict[str, Any]:
@@ -49,12 +49,12 @@ class _Service:
 
     @contextmanager
     def _tolerated(self) -> Iterator[None]:
-        """A service that fails during training is reported and not used any more: the CSV files have all metrics."""
+        """Reports a service that fails during training and stops using it; the CSV files have all metrics."""
         try:
             yield
         except Exception as error:
             self._failed = True
-            print(f"gemrl: {self.package} failed and is not used any more: {' '.join(str(error).split())}", file=sys.stderr)
+            print(f"gemrl: {self.package} failed and is no longer used: {' '.join(str(error).split())}", file=sys.stderr)
 
 
 class Trackio(_Service):
@@ -81,5 +81,5 @@ class Wandb(_Service):
 
     @staticmethod
     def location(info: RunInfo) -> str:
-        """Where W&B has the run."""
+        """The project and id of the run, and how to upload it if it was logged offline."""
         return f"project {PROJECT} of W&B as {info.id}; if offline: wandb sync {info.folder}/wandb/*run-*"

@@ -1,4 +1,4 @@
-"""Metrics for TensorBoard."""
+"""Writes metrics for TensorBoard."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from gemrl.training.trackers.base import check_installed
 
 
 class TensorBoard:
-    """Event files in a folder. If `step` is given, TensorBoard drops what was logged there beyond it."""
+    """Writes event files to a folder. If `step` is given, TensorBoard discards what was logged after it."""
 
     def __init__(self, folder: str | Path, step: int | None = None) -> None:
         check_installed("tensorboardX", "tensorboard")
         from tensorboardX import SummaryWriter
 
-        # tensorboardX names its files by the second. Without a suffix, a second file in that second would replace the first.
-        suffix, beyond = f".{time.time_ns()}", None if step is None else step + 1
-        self._writer = SummaryWriter(str(folder), purge_step=beyond, filename_suffix=suffix)
+        # tensorboardX names files by time in seconds: without a suffix, another file in the same second would replace the first.
+        suffix, first_discarded = f".{time.time_ns()}", None if step is None else step + 1
+        self._writer = SummaryWriter(str(folder), purge_step=first_discarded, filename_suffix=suffix)
 
     def write(self, metrics: Mapping[str, float], step: int) -> None:
         """Logs each metric as a scalar."""
@@ -31,7 +31,7 @@ class TensorBoard:
 
 
 def numbered(folder: str | Path, name: str, *, new: bool) -> Path:
-    """The folder of a training, named like Stable-Baselines3's: name_1, name_2, ...; the last one unless it is `new`."""
+    """The log folder, as in Stable-Baselines3: name_1, name_2, ...; a `new` one, or else the last."""
     existing = [file.name.rpartition("_") for file in Path(folder).glob("*_*")]
     last = max((int(number) for begin, _, number in existing if begin == name and number.isdecimal()), default=0)
     return Path(folder, f"{name}_{last + 1 if new or not last else last}")
