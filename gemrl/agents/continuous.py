@@ -121,7 +121,6 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
 def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, Any]:
     """The loss of every critic on its returns R, and what its bounds add, summed over critics; and the bodies' statistics."""
     q, statistics = critics.training(batch.observation, batch.action)
-    q = q.reshape(recipe.n_pairs, recipe.n_critics, -1)
     loss = recipe.loss(q - batch.returns).mean(axis=-1).sum()
     if batch.lower is not None and batch.upper is not None:
         outside = jnp.maximum(batch.lower - q, 0) ** 2 + jnp.maximum(q - batch.upper, 0) ** 2
@@ -137,18 +136,21 @@ def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, states: Array) ->
 
 
 class Batch(NamedTuple):
-    """A minibatch, shared by all K groups of C critics, or one for each group."""
+    """A minibatch for C critics: one that they share, or one for each."""
 
-    observation: Array  # [B, D], or one for each critic [K * C, B, D]
-    action: Array  # [B, A], or [K * C, B, A]
-    returns: Array  # [K, 1, B], what each group regresses on; [K, K or 1, 1, B] if every critic regresses on all returns
-    lower: Array | None  # [K, 1, B], bounds that a critic is pushed into
-    upper: Array | None  # [K, 1, B]
+    observation: Array  # [B, D] or [C, B, D], normalised
+    action: Array  # [B, A] or [C, B, A]
+    returns: Array  # [C, B], what each critic regresses on; [K, 1 or C, B] if each regresses on the returns of all groups
+    lower: Array | None  # [C, B], bounds that a critic is pushed into
+    upper: Array | None  # [C, B]
     states: Array  # [B, D], what the actor is updated on
 
 
 def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness) -> Batch:
-    """The minibatch of drawn rows [G, B], with returns from the memory or fresh from the target networks."""
+    """The minibatch of drawn rows [G, B], with returns from the memory or fresh from the target networks.
+
+    The critics of a group share its minibatch, its returns and its bounds.
+    """
     lane, position, _ = drawn.rows
     value = partial(state_values, recipe, learner)
     stored = recipe.targets.stored
@@ -156,18 +158,22 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     lower, upper = bounds(recipe, learner, memory, drawn, value) if recipe.bound.weight else (None, None)
     observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
     action, states = memory.rows.action[lane, position], observation[0]
-    if not recipe.separate_batches:
+    each = partial(jnp.repeat, repeats=recipe.n_critics)
+    if recipe.separate_batches:
+        observation, action = each(observation, axis=0), each(action, axis=0)
+    else:
         observation, action = states, action[0]
-    else:  # the critics of a group have its minibatch, with the returns and bounds that belong to it
-        observation, action = (jnp.repeat(x, recipe.n_critics, axis=0) for x in (observation, action))
-        lower, upper = (x if x is None else _own(x) for x in (lower, upper))
-        returns = returns if recipe.regress_on_both else _own(returns)
-    return Batch(observation, action, returns[:, :, None] if recipe.regress_on_both else returns, lower, upper, states)
+    if not recipe.regress_on_both:
+        returns = each(_own(returns), axis=0)
+    elif recipe.separate_batches:
+        returns = each(returns, axis=1)
+    lower, upper = (x if x is None else each(_own(x), axis=0) for x in (lower, upper))
+    return Batch(observation, action, returns, lower, upper, states)
 
 
 def _own(x: Array) -> Array:
-    """Each group's values on its own minibatch. [K, K, B] -> [K, 1, B]."""
-    return jnp.stack([own[number] for number, own in enumerate(x)])[:, None]
+    """Each group's values of its own minibatch, or of the one that all groups share. [K, G, B] -> [K, B]."""
+    return x[:, 0] if x.shape[1] == 1 else jnp.stack([x[group, group] for group in range(len(x))])
 
 
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:

@@ -30,7 +30,7 @@ def segment(memory: Memory, index: RowIndex, steps: int) -> Segment:
 
 
 class NStepReturn(NamedTuple):
-    """n-step returns without their bootstrap, which adds bootstrap_discount * the value of the state after row `end`. Each [*S]."""
+    """n-step returns without their bootstrap, which is bootstrap_discount * the value of the state after row `end`. [*S]."""
 
     rewards: Array
     bootstrap_discount: Array
