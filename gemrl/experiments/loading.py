@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from gemrl.core.exceptions import ModelFileError, RunFolderError
-from gemrl.core.suggestions import unknown
 from gemrl.experiments.run_folder import SEALED, describe
 from gemrl.training.model import Model
 from gemrl.training.model_files import ModelFiles
-from gemrl.training.models import MODELS
+from gemrl.training.models import model_class
 
 
 def load(path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Model:
@@ -25,6 +24,4 @@ def load(path: str | os.PathLike[str], env: Any = None, device: str = "auto", **
     algo = ModelFiles(path).read_header().get("algo")
     if not isinstance(algo, str):
         raise ModelFileError(f"the JSON of {path} is damaged: it names no algorithm")
-    if algo not in MODELS:
-        raise unknown("algorithm", algo, MODELS)
-    return MODELS[algo].load(path, env, device, **fields)
+    return model_class(algo).load(path, env, device, **fields)

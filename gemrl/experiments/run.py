@@ -29,7 +29,7 @@ from gemrl.experiments.versions import other_source, versions
 from gemrl.training.logger import Logger, log
 from gemrl.training.loop import Event, scheduled
 from gemrl.training.model import Model
-from gemrl.training.models import MODELS
+from gemrl.training.models import model_class
 from gemrl.training.trackers import opened, tracker_named
 from gemrl.training.trackers.base import RunInfo, Tracker, check_installed
 from gemrl.training.trackers.tensorboard import TensorBoard
@@ -220,7 +220,7 @@ class _Run:
 
     def _new_model(self) -> Model:
         run, env = self._run, make_envs(environment_of(self._run), self._run["n_envs"])
-        return MODELS[run["algo"]].from_recipe(run_folder.recipe_of(run), env, seed=run["seed"], device=run["device"])
+        return model_class(run["algo"]).from_recipe(run_folder.recipe_of(run), env, seed=run["seed"], device=run["device"])
 
     def _load(self, found: checkpoints.Checkpoint) -> Model:
         """The model of a checkpoint, if it is this run's."""

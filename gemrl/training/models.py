@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gemrl.algorithms.registry import RECIPES
+from gemrl.algorithms.registry import RECIPES, recipe
 from gemrl.training.model import Model
 
 
@@ -48,10 +48,17 @@ class MFEC(Model):
     algo = "mfec"
 
 
-_NAMED = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
-
-MODELS: dict[str, type[Model]] = {
-    name: _NAMED.get(name) or type(name.replace("-", "_"), (Model,), {"algo": name, "__doc__": name, "__module__": __name__})
-    for name in RECIPES
-}
+MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
 """The model class of each algorithm."""
+
+
+def model_class(algo: str) -> type[Model]:
+    """The model class of an algorithm; made on first use for algorithms without a named one."""
+    recipe(algo)
+    if algo not in MODELS:
+        MODELS[algo] = type(algo.replace("-", "_"), (Model,), {"algo": algo, "__doc__": algo, "__module__": __name__})
+    return MODELS[algo]
+
+
+for _algo in RECIPES:
+    model_class(_algo)
