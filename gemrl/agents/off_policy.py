@@ -1,4 +1,4 @@
-"""The host's side of an agent: what stepping environments needs, around a learner and a memory that live on the device."""
+"""Agents that train networks from a memory in rounds: acting and storing on the host, learner and memory on the device."""
 
 from __future__ import annotations
 
@@ -31,17 +31,26 @@ CHUNK = {True: 128, False: 1024}
 
 
 class Family(NamedTuple):
-    """The pure functions of a family of algorithms; `train_round` is compiled and overwrites its state."""
+    """The pure functions of a family of algorithms. Each takes the recipe first, unless it takes the learner alone."""
 
     init_learner: Callable[[Any, Layout, int], Any]
+    """The learner before the first step, from a layout and a seed."""
     train_round: Callable[[Any, Any, Memory, Rows, Array, bool], tuple[Any, Memory, dict[str, Array]]]
+    """One compiled round: learner, memory, new rows, their number and whether an update is due -> both again, and losses."""
     update_period: Callable[[Any], int | None]
+    """Environment steps between two updates of targets and stored returns; None if there are none."""
     policy_of: Callable[[Any], Any]
+    """What acting needs of a learner."""
     act: Callable[[Any, Any, np.ndarray], np.ndarray]
+    """The policy's best actions."""
     explore: Callable[[Any, Any, np.ndarray, int, np.random.Generator], np.ndarray]
+    """Actions for training."""
     sample: Callable[[Any, Any, np.ndarray, np.random.Generator], np.ndarray]
+    """Actions drawn from the policy."""
     values: Callable[[Any, Array, Array], Array]
+    """The mean Q(s, a) of a learner's critics."""
     groups: Callable[[Any], int]
+    """How many estimates the memory stores for each row."""
 
 
 class Staging:
@@ -101,7 +110,7 @@ class Staging:
     def take(self) -> tuple[Rows, np.ndarray]:
         """All rows, with the images that came with them, and how many of each lane count; the staging is empty after that."""
         taken = self.rows._replace(film=self._frames.take()) if self._frames else self.rows, self.count
-        self.rows, self.count = empty_rows(*self._shape), np.zeros_like(self.count)
+        self.rows, self.count = Rows(*map(np.zeros_like, self.rows.columns().values())), np.zeros_like(self.count)
         return taken
 
 
