@@ -158,22 +158,18 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     lower, upper = bounds(recipe, learner, memory, drawn, value) if recipe.bound.weight else (None, None)
     observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
     action, states = memory.rows.action[lane, position], observation[0]
-    each = partial(jnp.repeat, repeats=recipe.n_critics)
+    group = jnp.arange(recipe.n_pairs * recipe.n_critics) // recipe.n_critics  # of each critic
+    batch = group if recipe.separate_batches else jnp.zeros_like(group)  # and the minibatch that it is trained on
     if recipe.separate_batches:
-        observation, action = each(observation, axis=0), each(action, axis=0)
+        observation, action = observation[batch], action[batch]
     else:
         observation, action = states, action[0]
     if not recipe.regress_on_both:
-        returns = each(_own(returns), axis=0)
+        returns = returns[group, batch]
     elif recipe.separate_batches:
-        returns = each(returns, axis=1)
-    lower, upper = (x if x is None else each(_own(x), axis=0) for x in (lower, upper))
+        returns = returns[:, batch]
+    lower, upper = (x if x is None else x[group, batch] for x in (lower, upper))
     return Batch(observation, action, returns, lower, upper, states)
-
-
-def _own(x: Array) -> Array:
-    """Each group's values of its own minibatch, or of the one that all groups share. [K, G, B] -> [K, B]."""
-    return x[:, 0] if x.shape[1] == 1 else jnp.stack([x[group, group] for group in range(len(x))])
 
 
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
