@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1] / "gemrl"
+from benchmarks.architecture import LAYERS, PICTURE, picture
 
-LAYERS = (("cli",), ("analysis",), ("experiments",), ("training",), ("agents", "envs"), ("algorithms",), ("core",))
-"""Top first. Packages of one level do not import each other."""
+ROOT = Path(__file__).parents[1] / "gemrl"
 
 RANK = {name: level for level, names in enumerate(reversed(LAYERS)) for name in names}
 
@@ -128,3 +127,7 @@ def test_there_are_no_cycles() -> None:
         packages.setdefault(package, set()).update(inner - {package})
     tops = {name: {other for other in found if not other.startswith(f"{name}.")} for name, found in packages.items()}
     assert cycles(tops) == []
+
+
+def test_the_picture_is_drawn_from_this_code() -> None:
+    assert PICTURE.read_text() == picture(), "out of date: python -m benchmarks.architecture"
