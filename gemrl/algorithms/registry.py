@@ -15,6 +15,7 @@ from gemrl.algorithms.recipes.tabular import DOUBLE_Q, GEM_TABULAR, NSTEP_Q, Q_L
 from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
 from gemrl.core.exceptions import UnsupportedSpace
 from gemrl.core.literals import split_setting
+from gemrl.core.mappings import differences
 from gemrl.core.suggestions import unknown
 
 if TYPE_CHECKING:
@@ -157,7 +158,4 @@ def algorithm_for(name: str, layout: Layout) -> str:
 
 def difference(a: AnyRecipe, b: AnyRecipe) -> dict[str, tuple[Any, Any]]:
     """The fields in which two recipes differ, each with its two values; across families, the family first."""
-    sides = [{"family": side.family} | vars(side) for side in (a, b)]
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    pairs = {name: (sides[0].get(name), sides[1].get(name)) for name in names}
-    return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    return differences(*({"family": side.family} | vars(side) for side in (a, b)))
