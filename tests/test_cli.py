@@ -104,7 +104,7 @@ def test_evaluate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert gemrl.load(run).num_timesteps == 250
     assert main(["evaluate", str(run), "--episodes", "2", "--seed", "99"]) == 0
     shown = capsys.readouterr().out
-    assert "seed 0, 2 episodes of seed 99" in shown
+    assert "seed 0, 2 episodes with seed 99" in shown
     assert final not in shown
 
 

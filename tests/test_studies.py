@@ -10,11 +10,13 @@ from gemrl.algorithms.registry import RECIPES, Recipe, difference
 from gemrl.cli.main import main
 from gemrl.core.exceptions import BadValue, GemrlError, RunFolderError, UnknownName
 from gemrl.core.files import write_json
+from gemrl.core.mappings import differences
 from gemrl.experiments import run_folder
 from gemrl.experiments.studies.catalog import STUDIES, study
 from gemrl.experiments.studies.estimates import Estimate, RunProgress, duration_text, makespan, run_progress, table_estimate
 from gemrl.experiments.studies.folder import PlannedRun, check_same_run, planned
 from gemrl.experiments.studies.study import Entry, Study
+from gemrl.experiments.studies.study_file import read_study_file, write_study_file
 from gemrl.experiments.studies.toml_file import read_study
 from gemrl.experiments.versions import versions
 
@@ -236,3 +238,25 @@ def test_warning_if_all_steps_are_warm_up(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / "file").touch()
     assert main(["study", "quick", "--out", str(tmp_path / "file"), "--dry-run"]) == 2
     assert "is a file; a study needs a folder" in capsys.readouterr().err
+
+
+def test_study_file_is_read_strictly_by_studies_and_leniently_by_reports(tmp_path: Path) -> None:
+    assert read_study_file(tmp_path, strict=True) == read_study_file(tmp_path, strict=False) == {}
+    content = {"name": "own", "title": "Own", "algos": {"gem": {}}, "envs": ["Pendulum-v1"]}
+    write_study_file(tmp_path, content)
+    assert read_study_file(tmp_path, strict=False) == {"format": 1, **content}
+    with pytest.raises(RunFolderError, match=r"study\.json is damaged"):  # enough for a report, but not to continue
+        read_study_file(tmp_path, strict=True)
+    numbers = {"seeds": [0], "steps": 9, "eval_every": 3, "eval_episodes": 1, "settings": [], "recipes": {"gem": {}}}
+    write_study_file(tmp_path, content | numbers)
+    assert read_study_file(tmp_path, strict=True) == {"format": 1, **content, **numbers}
+    for damaged in ("{", "[]", '{"name": 3}'):
+        (tmp_path / "study.json").write_text(damaged)
+        assert read_study_file(tmp_path, strict=False) == {}
+        with pytest.raises(RunFolderError, match=r"study\.json is damaged"):
+            read_study_file(tmp_path, strict=True)
+
+
+def test_differences_of_mappings() -> None:
+    assert differences({"a": 1, "b": 2, "c": 3}, {"d": 4, "c": 5, "a": 1}) == {"b": (2, None), "c": (3, 5), "d": (None, 4)}
+    assert list(differences({"b": 1, "a": 1}, {"c": 1})) == ["b", "a", "c"]

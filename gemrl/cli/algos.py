@@ -13,7 +13,7 @@ def add(commands: Subcommands) -> None:
     parser = commands.add_parser(
         "algos",
         help="list the algorithms and how they differ",
-        description="List the algorithms. Each one is shown with the fields in which it differs from its closest relative.",
+        description="List the algorithms, each with the fields in which it differs from the one it is compared with.",
         allow_abbrev=False,
     )
     parser.add_argument("--fields", action="store_true", help="list the fields of the recipes and their values instead")

@@ -71,4 +71,4 @@ def add_env_timeout(parser: argparse.ArgumentParser, default: int | None) -> Non
 
 def add_device(parser: argparse.ArgumentParser) -> None:
     """Adds the option --device."""
-    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="device to train on (default: auto)")
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="device to run on (default: auto)")

@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from gemrl.cli.arguments import Subcommands, add_device, count, whole
+from gemrl.cli.text import counted
 from gemrl.core.exit_codes import DONE
 
 
@@ -60,7 +61,7 @@ def evaluate(options: argparse.Namespace) -> int:
     evaluator = Evaluator(environment, episodes=options.episodes, seed=seed)
     with closing(evaluator):
         result = evaluator(model.agent)
-    other = "" if seed == run["seed"] else f" of seed {seed}"
-    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {options.episodes} episodes{other}")
+    other = "" if seed == run["seed"] else f" with seed {seed}"
+    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {counted(options.episodes, 'episode')}{other}")
     print(evaluation_line(model.num_timesteps, result))
     return DONE

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from gemrl.cli.arguments import Subcommands
+from gemrl.cli.text import counted
 from gemrl.core.exit_codes import DONE
 
 
@@ -28,8 +29,8 @@ def export(options: argparse.Namespace) -> int:
     from gemrl.analysis.results.collection import collect
 
     collection = collect(options.runs)
-    count = export_runs(collection, options.out)
-    print(f"wrote {count} runs to {options.out}, as <method>/<env>_<n>/evaluations.npz")
+    written = export_runs(collection, options.out)
+    print(f"wrote {counted(written, 'run')} to {options.out}, as <method>/<env>_<n>/evaluations.npz")
     for run in collection.unfinished():
         print(f"not finished, but written: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
     for reason in collection.unread:

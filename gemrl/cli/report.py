@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from gemrl.cli.arguments import Subcommands
 from gemrl.cli.figure import RUNS, first_folder
+from gemrl.cli.text import counted
 from gemrl.core.exceptions import BadValue
 from gemrl.core.exit_codes import DONE
 
@@ -61,8 +62,8 @@ def publish(options: argparse.Namespace, collection: Collection, target: Path, o
 
     with working("writing the report"):
         size = write_page(collection, target, title=options.title, films=not options.no_videos, others=others)
-    count = f"{len(collection.runs)} runs of {len(collection.methods)} methods on {len(collection.envs)} environments"
-    print(f"wrote {target} ({size / 1e6:.1f} MB): {count}")
+    runs, methods = counted(len(collection.runs), "run"), counted(len(collection.methods), "method")
+    print(f"wrote {target} ({size / 1e6:.1f} MB): {runs} of {methods} on {counted(len(collection.envs), 'environment')}")
     _print_missing(collection)
     return DONE
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemrl.cli.arguments import Subcommands, count
+from gemrl.cli.text import counted
 from gemrl.core.exceptions import BadValue, RunFolderError
 from gemrl.core.exit_codes import DONE, FAILED, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
@@ -175,7 +176,8 @@ def _print_plan(chosen: Study, plans: list[PlannedRun], workers: int, out: Path)
     rest = [plan for plan in plans if plan not in done]
     started = sum(holds_run(plan.job.folder) for plan in rest)
     print(f"{chosen.name}: {chosen.title}")
-    sizes = f"{len(chosen.algos)} recipes x {len(chosen.envs)} environments x {len(chosen.seeds)} seeds, {chosen.steps:,} steps"
+    lists = {"recipe": chosen.algos, "environment": chosen.envs, "seed": chosen.seeds}
+    sizes = " x ".join(counted(len(values), noun) for noun, values in lists.items()) + f", {chosen.steps:,} steps"
     print(f"{sizes}; in {out}: {len(done)} done, {started} unfinished, {len(rest) - started} not started")
     idle = sorted({plan.trial.entry.label for plan in rest if chosen.steps <= plan.facts["recipe"]["learning_starts"]})
     if idle:

@@ -24,7 +24,7 @@ PARENTS: dict[str, tuple[str, AnyRecipe]] = {
 """The recipe that each recipe is compared with, if it is not gem."""
 
 PART_FIELDS = {
-    "planner": "Planned targets: Twin, Single, NStep, LambdaReturn or TwinReleased",
+    "planner": "planner of Planned targets: Twin, Single, NStep, LambdaReturn or TwinReleased",
     "depth": "rollout cap of the planner (d in the paper); n of NStep and of Fresh targets",
     "lam": "decay of LambdaReturn",
     "alpha": "weight of underestimates in the loss; 1 gives the squared error",
@@ -46,7 +46,7 @@ DISCRETE_PART_FIELDS = {
 TABULAR_PART_FIELDS = {
     "depth": "rollout cap of the planner (d in the paper)",
     "first": "StepSize: initial step size",
-    "scale": "StepSize: number of updates after which the step size starts to shrink",
+    "scale": "StepSize: number of updates of a state-action pair after which its step size starts to shrink",
     "power": "StepSize: the step size shrinks like n^-power; 0 keeps it constant",
 }
 
