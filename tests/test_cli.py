@@ -1,4 +1,4 @@
-"""The command line as a person uses it: files, words and exit codes."""
+"""The command line as a user sees it: files, messages and exit codes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.conftest import SMALL_WORDS
 WORDS = ["--eval-every", "100", "--eval-episodes", "2", *SMALL_WORDS, "--set", "exploration_noise=0.2"]
 
 
-def train(folder: Path, *words: str, env: str = "Pendulum-v1") -> int:
-    return main(["train", env, "--steps", "250", "--run", str(folder), *WORDS, *words])
+def train(folder: Path, *arguments: str, env: str = "Pendulum-v1") -> int:
+    return main(["train", env, "--steps", "250", "--run", str(folder), *WORDS, *arguments])
 
 
 @pytest.fixture(scope="module")
@@ -33,12 +33,23 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_an_atari_run_says_whether_its_actions_are_sticky(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """And evaluates as the field does, unless it is told otherwise."""
+def test_atari_run_with_sticky_actions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first line shows the probability; evaluations have the Atari defaults."""
     pytest.importorskip("ale_py")
     pytest.importorskip("cv2")
-    words = ["train", "ALE/Pong-v5", "--steps", "20", "--sticky", "0.25", "--eval-episodes", "1", "--run", str(tmp_path / "run")]
-    assert main([*words, "--env-args", "max_num_frames_per_episode=200", "--set", "net_arch=(8,)", "buffer_size=100"]) == 0
+    arguments = [
+        "train",
+        "ALE/Pong-v5",
+        "--steps",
+        "20",
+        "--sticky",
+        "0.25",
+        "--eval-episodes",
+        "1",
+        "--run",
+        str(tmp_path / "run"),
+    ]
+    assert main([*arguments, "--env-args", "max_num_frames_per_episode=200", "--set", "net_arch=(8,)", "buffer_size=100"]) == 0
     assert "repeat_action_probability=0.25" in capsys.readouterr().out.splitlines()[0]
     description = describe(tmp_path / "run")
     assert description["env_args"] == {"repeat_action_probability": 0.25, "max_num_frames_per_episode": 200}
@@ -47,7 +58,7 @@ def test_an_atari_run_says_whether_its_actions_are_sticky(tmp_path: Path, capsys
         assert list(csv.DictReader(file))[-1]["rollout/exploration_rate"] == "1.0"
 
 
-def test_a_run_leaves_its_files(run: Path) -> None:
+def test_files_of_a_run(run: Path) -> None:
     names = {
         ".lock",
         "run.json",
@@ -63,11 +74,8 @@ def test_a_run_leaves_its_files(run: Path) -> None:
     assert (description["algo"], description["env"], description["seed"], description["steps"]) == ("gem", "Pendulum-v1", 0, 250)
     assert {"gemrl", "jax", "gymnasium", "mujoco", "python", "platform"} <= description["versions"].keys()
     recipe = Recipe.from_dict(description["recipe"])
-    assert (recipe.settable()["net_arch"], recipe.gradient_steps, recipe.exploration_noise) == (
-        (16,),
-        6,
-        0.2,
-    )  # both --set are kept
+    widths = recipe.settable()["net_arch"]
+    assert (widths, recipe.gradient_steps, recipe.exploration_noise) == ((16,), 6, 0.2)  # both --set options count
     assert (run / "evaluations.csv").read_text().startswith("step,return_mean,return_std,length_mean,estimation_error\n100,")
     assert read_evaluations(run)["step"].tolist() == [100, 200, 250]
     with (run / "progress.csv").open() as file:
@@ -79,7 +87,7 @@ def test_a_run_leaves_its_files(run: Path) -> None:
     assert (run / "model.safetensors").stat().st_mode & 0o777 == 0o644
 
 
-def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
+def test_same_seed_gives_same_bytes(run: Path, tmp_path: Path) -> None:
     assert train(tmp_path / "again") == 0
     for name in ("evaluations.csv", "model.safetensors", "model.json", "run.json"):
         assert (tmp_path / "again" / name).read_bytes() == (run / name).read_bytes()
@@ -88,8 +96,8 @@ def test_the_same_run_gives_the_same_bytes(run: Path, tmp_path: Path) -> None:
         assert (tmp_path / "other" / name).read_bytes() != (run / name).read_bytes()
 
 
-def test_evaluate_scores_a_run(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """On the episodes of training's own evaluations, so the final one comes out again."""
+def test_evaluate(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By default it plays the episodes of the run's own evaluations, so it reproduces the final one."""
     assert main(["evaluate", str(run), "--episodes", "2"]) == 0
     shown = capsys.readouterr().out
     final = f"return {read_evaluations(run)['return_mean'][-1]:10,.1f}"
@@ -97,16 +105,16 @@ def test_evaluate_scores_a_run(run: Path, capsys: pytest.CaptureFixture[str]) ->
     assert gemrl.load(run).num_timesteps == 250
     assert main(["evaluate", str(run), "--episodes", "2", "--seed", "99"]) == 0
     shown = capsys.readouterr().out
-    assert "seed 0, 2 episodes of seed 99" in shown
+    assert "seed 0, 2 episodes with seed 99" in shown
     assert final not in shown
 
 
-def test_arguments_of_an_environment_are_kept(
+def test_environment_arguments_are_stored(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    words = ["is_slippery=False", "desc=('SFF', 'FHF', 'FFG')", "max_episode_steps=7"]
-    assert main(["train", "FrozenLake-v1", "--steps", "1500", "--env-args", *words, "--set", "exploration_steps=700"]) == 0
+    arguments = ["is_slippery=False", "desc=('SFF', 'FHF', 'FFG')", "max_episode_steps=7"]
+    assert main(["train", "FrozenLake-v1", "--steps", "1500", "--env-args", *arguments, "--set", "exploration_steps=700"]) == 0
     (folder,) = (tmp_path / "runs/gem-tabular").iterdir()
     assert folder.name.startswith("FrozenLake-v1,is_slippery=False,desc=")
     run = describe(folder / "0")
@@ -124,12 +132,12 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert main(["train", "Pendulum-v1", "--steps", "20", "--seed", "7", "--algo", "gem-paper", *WORDS]) == 0
     assert (tmp_path / "runs/gem-paper/Pendulum-v1/7/run.json").exists()
     shown = capsys.readouterr().out
-    assert "next              gemrl evaluate runs/gem-paper/Pendulum-v1/7 --video film.mp4" in shown
+    assert "next              gemrl evaluate runs/gem-paper/Pendulum-v1/7 --video video.mp4" in shown
     assert "warning: nothing is learnt in 20 steps" in shown
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("arguments", "message"),
     [
         (["trian", "x"], "unknown command 'trian'; did you mean 'train'?"),
         (["train", "Pendulm-v1"], "unknown environment 'Pendulm-v1'; did you mean 'Pendulum-v1'?"),
@@ -159,13 +167,15 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
         (["train", "FrozenLake-v1", "--env-args", "slipery=True"], "cannot make FrozenLake-v1: "),
         (["train", "Pendulum-v1", "--algo", "q-learning"], "q-learning needs discrete observations and actions"),
         (["train", "no.such.module:Env-v0"], "cannot import 'no.such.module'"),
-        (["evaluate", "no/such/run"], "not a run's folder"),
+        (["evaluate", "no/such/run"], "not a run folder"),
         (["evaluate"], "RUN"),
         (["--frobnicate"], "--frobnicate"),
     ],
 )
-def test_bad_input_gets_one_line_and_exit_code_2(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(words) == 2
+def test_invalid_input_gives_one_line_and_exit_code_2(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
     shown = capsys.readouterr()
     assert shown.out == ""
     assert message in shown.err
@@ -173,14 +183,14 @@ def test_bad_input_gets_one_line_and_exit_code_2(words: list[str], message: str,
     assert shown.err.count("\n") == 1
 
 
-def test_a_folder_that_holds_a_run_is_refused(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_existing_run_is_not_overwritten(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
     assert train(run) == 2
-    assert "already holds a run" in capsys.readouterr().err
+    assert "already contains a run" in capsys.readouterr().err
     assert before == {file: file.read_bytes() for file in run.rglob("*") if file.is_file()}
 
 
-def test_an_environment_that_goes_wrong(
+def test_environment_that_returns_nan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "faulty_envs.py").write_text(
@@ -188,50 +198,50 @@ def test_an_environment_that_goes_wrong(
         "gymnasium.register('Faulty-v0', lambda: Poisoned(observation=numpy.array([numpy.nan])))\n"
     )
     monkeypatch.syspath_prepend(str(tmp_path))
-    words = ["train", "faulty_envs:Faulty-v0", "--steps", "400", "--run", str(tmp_path / "run"), *WORDS]
-    words[words.index("--eval-every") + 1] = "400"
-    assert main(words) == 1
+    arguments = ["train", "faulty_envs:Faulty-v0", "--steps", "400", "--run", str(tmp_path / "run"), *WORDS]
+    arguments[arguments.index("--eval-every") + 1] = "400"
+    assert main(arguments) == 1
     assert capsys.readouterr().err == "gemrl: the environment returned NaN or infinity in its observation at step 150\n"
-    assert gemrl.load(tmp_path / "run").num_timesteps == 149  # what was learnt until then is kept
+    assert gemrl.load(tmp_path / "run").num_timesteps == 149  # the model up to that step is saved
 
 
-def test_the_folder_it_is_called_in_is_searched_for_modules(tmp_path: Path) -> None:
+def test_modules_are_found_in_the_working_directory(tmp_path: Path) -> None:
     (tmp_path / "here.py").write_text(
         "import gymnasium\ngymnasium.register('Mine-v0', 'gymnasium.envs.classic_control:PendulumEnv', max_episode_steps=20)\n"
     )
     script = Path(sys.executable).with_name("gemrl")
-    words = [str(script), "train", "here:Mine-v0", "--steps", "5", "--eval-episodes", "1", "--set", "net_arch=(8,)"]
-    shown = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    arguments = [str(script), "train", "here:Mine-v0", "--steps", "5", "--eval-episodes", "1", "--set", "net_arch=(8,)"]
+    shown = subprocess.run(arguments, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert "No module" not in shown.stderr
     assert "length 20" in shown.stdout
 
 
-def test_a_damaged_run_is_told(run: Path, tmp_path: Path) -> None:
+def test_damaged_run_folder_is_reported(run: Path, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[]")
     with pytest.raises(RunFolderError, match="does not describe a run"):
         gemrl.load(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps(describe(run)))
-    with pytest.raises(RunFolderError, match="holds no trained model"):
+    with pytest.raises(RunFolderError, match="contains no trained model"):
         gemrl.load(tmp_path)
 
 
-def test_a_read_only_place_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unwritable_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").write_text("")
     assert train(tmp_path / "file" / "run") == 2
     assert "cannot write to" in capsys.readouterr().err
 
 
-def test_a_place_that_cannot_be_looked_into_is_told(capsys: pytest.CaptureFixture[str]) -> None:
-    """A name that no file system allows stands for a folder of another user, which root may look into."""
+def test_unreadable_folder_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
+    """Tested with a name that is too long, because root may read every folder."""
     name = "x" * 300
-    for words in (["report", name], ["study", "quick", "--out", name]):
-        assert main(words) == 1
+    for arguments in (["report", name], ["study", "quick", "--out", name]):
+        assert main(arguments) == 1
         shown = capsys.readouterr().err
         assert "File name too long" in shown
         assert shown.count("\n") == 1
 
 
-def test_long_arguments_have_folders_too() -> None:
+def test_long_arguments_give_short_folder_names() -> None:
     maps = [("S" + 400 * letter,) for letter in "FH"]
     names = [env_folder({"env": "FrozenLake-v1", "env_args": {"desc": grid}}) for grid in maps]
     assert len(set(names)) == 2
@@ -251,19 +261,19 @@ def test_algos(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "words", [["--help"], ["train", "--help"], ["evaluate", "--help"], ["algos", "--help"], ["theory", "--help"]]
+    "arguments", [["--help"], ["train", "--help"], ["evaluate", "--help"], ["algos", "--help"], ["theory", "--help"]]
 )
-def test_help(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def test_help(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as exit_:
-        main(words)
+        main(arguments)
     assert exit_.value.code == 0
     assert "usage: gemrl" in capsys.readouterr().out
 
 
-def test_help_and_errors_do_not_wait_for_jax() -> None:
-    """The slow import happens only when there is something to compute."""
+def test_help_and_errors_do_not_import_jax() -> None:
+    """JAX is imported only when there is something to compute."""
     code = (
-        "import sys; from gemrl.cli import main\n"
+        "import sys; from gemrl.cli.main import main\n"
         "assert main(['train', 'Pendulum-v1', '--algo', 'gme']) == 2\n"
         "assert main(['train', 'Pendulm-v1']) == 2\n"
         "assert main(['algos']) == 0\n"
@@ -272,12 +282,12 @@ def test_help_and_errors_do_not_wait_for_jax() -> None:
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, check=False).returncode == 0
 
 
-def test_the_module_and_its_version() -> None:
+def test_version() -> None:
     shown = subprocess.run([sys.executable, "-m", "gemrl", "--version"], capture_output=True, text=True, check=True).stdout
     assert shown == f"gemrl {gemrl.__version__}\n"
 
 
-def test_a_run_that_was_refused_leaves_nothing_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_start_leaves_the_folder_free(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert train(tmp_path / "run", "--set", "buffer_size=1000000000000") == 2
     assert "set a smaller buffer_size" in capsys.readouterr().err
     assert train(tmp_path / "run", "--set", "net_arch=(1000000, 1000000)") == 2

@@ -214,7 +214,7 @@ def test_damaged_arguments_are_told(tmp_path: Path) -> None:
     changed(write_run(tmp_path / "bad", "gem", "Hopper-v5", 1, [1.0]), env_args=3)
     found = collect(tmp_path)
     assert [run.seed for run in found.runs] == [0]
-    assert "env_args in run.json are damaged" in found.left_out[0]
+    assert "env_args in run.json is damaged" in found.left_out[0]
 
 
 def test_numbers_of_environments_make_other_methods(tmp_path: Path) -> None:
@@ -247,4 +247,4 @@ def test_a_table_tells_what_it_leaves_out(tmp_path: Path, capsys: pytest.Capture
     assert f"not finished: {tmp_path / 'td3'} is at step 1,000 of 100,000" in told
     assert f"left out: {tmp_path / 'bad'}/evaluations.csv is damaged" in told
     assert main(["report", str(tmp_path), "--table", "--out", "x"]) == 2
-    assert capsys.readouterr().err == "gemrl: --table prints, so it has no --out\n"
+    assert capsys.readouterr().err == "gemrl: --table writes no file, so it cannot be combined with --out\n"

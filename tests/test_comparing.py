@@ -53,7 +53,7 @@ def test_the_command_prints_and_writes_both(study: Collection, tmp_path: Path, c
     shown = capsys.readouterr().out
     line = next(line for line in shown.splitlines() if "other" in line)
     assert line.split()[-3:] == ["321.0", "550.0", "275.0"]
-    assert "Hopper-v5 (theirs: Hopper-v4)" in line
+    assert "Hopper-v5 (published: Hopper-v4)" in line
     data = data_of((tmp_path / "c.html").read_text())
     assert {"other", "TD3, Tianshou"} <= {method["name"] for method in data["otherMethods"]}
     hopper = next(env for env in data["envs"] if env["id"] == "Hopper-v5")
@@ -80,7 +80,7 @@ def test_names_are_no_markup(study: Collection, tmp_path: Path, capsys: pytest.C
         ("method,env,step,return\na,b,20,000,3\n", "line 2: more fields than columns; a number with commas needs quotes"),
         ('method,env,step,return\na,b,1,"1234,5"\n', "line 2: return must be a number, not '1234,5'"),
         ("method,env,step,return\n,b,1,1\n", "line 2: method and env must not be empty"),
-        ("method,env,step,return\na,Nowhere-v0,1,1\n", "none of their tasks has runs here"),
+        ("method,env,step,return\na,Nowhere-v0,1,1\n", "no environment in the CSV files has runs here"),
     ],
 )
 def test_files_that_do_not_serve(

@@ -1,4 +1,4 @@
-"""What a person sees while training computes."""
+"""The progress display during training."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gemrl.training.loop import Event
 
 
 class Clock:
-    """A clock that a test moves."""
+    """A clock that is advanced by the test."""
 
     now = 0.0
 
@@ -32,7 +32,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 def training(clock: Clock, seconds: list[float]) -> Iterator[Event]:
-    """Rounds that take so long, the first compiled, the others refreshing the memory."""
+    """Events of rounds that take these seconds; the first round is compiled, all refresh the memory."""
     for number, spent in enumerate(seconds):
         yield Event(number, compiling=number == 0, refreshing=True)
         clock.now += spent
@@ -40,34 +40,34 @@ def training(clock: Clock, seconds: list[float]) -> Iterator[Event]:
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"), [([30, 5, 9], []), ([1, 5, 25, 26], ["step         2  a round that refreshed the memory took 25 s"])]
+    ("seconds", "lines"), [([30, 5, 9], []), ([1, 5, 25, 26], ["step         2  a round with a memory refresh took 25 s"])]
 )
-def test_a_long_refresh_is_told_once_where_there_is_no_bar(
-    clock: Clock, seconds: list[float], told: list[str], capsys: pytest.CaptureFixture[str]
+def test_long_refresh_is_mentioned_once_without_a_terminal(
+    clock: Clock, seconds: list[float], lines: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for _ in console.with_progress(training(clock, seconds), len(seconds), "gem"):
         pass
     first, *rest = capsys.readouterr().out.splitlines()
-    assert first == f"first round: {seconds[0]:.1f} s, compiling included"
-    assert [line.split(",")[0] for line in rest] == told
+    assert first == f"first round: {seconds[0]:.1f} s, including compilation"
+    assert [line.split(";")[0] for line in rest] == lines
 
 
-def test_the_bar_says_what_it_waits_for_while_it_waits(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compiling at once; a refresh when ten seconds have passed."""
+def test_bar_shows_what_training_waits_for(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compilation is shown immediately, a refresh after ten seconds."""
     written, bars = io.StringIO(), []
 
-    class Kept(Progress):
-        def __enter__(self) -> Kept:
+    class Recorded(Progress):
+        def __enter__(self) -> Recorded:
             bars.append(super().__enter__())
             return self
 
     monkeypatch.setattr(console, "Console", lambda: Console(file=written, force_terminal=True, width=120, color_system=None))
-    monkeypatch.setattr(console, "Progress", Kept)
+    monkeypatch.setattr(console, "Progress", Recorded)
     events = console.with_progress(training(clock, [1.0, 25.0]), 2, "gem")
     drawn: list[str] = []
 
     def draw() -> None:
-        """What the bar's own thread draws while a round computes."""
+        """Records what the thread of the bar draws while a round computes."""
         written.truncate(0)
         bars[0].refresh()
         drawn.append(written.getvalue())
@@ -82,10 +82,10 @@ def test_the_bar_says_what_it_waits_for_while_it_waits(clock: Clock, monkeypatch
     next(events)
     draw()
     assert ["compiling" in text for text in drawn] == [True, False, False, False]
-    assert ["a round that refreshes the memory" in text.split("took")[0] for text in drawn] == [False, False, True, False]
+    assert ["refreshing the memory" in text for text in drawn] == [False, False, True, False]
 
 
-def test_capped_episodes_are_told() -> None:
+def test_capped_episodes_are_mentioned() -> None:
     line = evaluation_line(1000, Evaluation((1.0, 2.0), (27_000, 5), capped=1, estimation_error=0.5))
     assert "1 of 2 episodes capped" in line
     assert "capped" not in evaluation_line(1000, Evaluation((1.0, 2.0), (4, 5), capped=0, estimation_error=0.5))

@@ -1,4 +1,4 @@
-"""What a run is started with: by its words here, and on a cluster with what decides its bits."""
+"""How executors start runs: the arguments of a job, and what is sent to a Ray cluster."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from gemrl.experiments.studies.folder import planned
 from gemrl.experiments.studies.study import Study
 
 
-def test_the_words_of_a_job_say_all_that_is_planned(tmp_path: Path) -> None:
-    """Read as `gemrl train` reads them, they give the recipe, the seed and the arguments that the study means."""
-    algos, words = ("gem-tabular depth=7", "nstep-q"), ["--env-timeout", "9", "--checkpoint-every", "11"]
+def test_arguments_of_a_job_describe_the_planned_run(tmp_path: Path) -> None:
+    """Parsed by `gemrl train`, they give the recipe, seed and environment arguments of the study."""
+    algos, extra = ("gem-tabular depth=7", "nstep-q"), ["--env-timeout", "9", "--checkpoint-every", "11"]
     study = Study("own", "own", algos, ("FrozenLake-v1",), (3, 5), 70, ("gamma=0.9",), 30, 2, ("is_slippery=False",))
-    plans = planned(study, tmp_path, words)
+    plans = planned(study, tmp_path, extra)
     for plan in plans:
-        options = parse(list(plan.job.words))
-        arguments = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
-        layout = Spaces.of(make(options.env, **arguments)).layout
+        options = parse(list(plan.job.arguments))
+        env_args = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
+        layout = Spaces.of(make(options.env, **env_args)).layout
         algo = algorithm_for(options.algo, layout)
-        read = {name: getattr(options, name) for name in ("env", "seed", "steps", "eval_every", "eval_episodes", "n_envs")}
-        read |= {"algo": algo, "env_args": arguments}
-        assert read | {"recipe": as_json(recipe_for(algo, options.env, layout, options.settings))} == plan.facts
+        parsed = {name: getattr(options, name) for name in ("env", "seed", "steps", "eval_every", "eval_episodes", "n_envs")}
+        parsed |= {"algo": algo, "env_args": env_args}
+        assert parsed | {"recipe": as_json(recipe_for(algo, options.env, layout, options.settings))} == plan.facts
         assert (options.run, options.env_timeout, options.checkpoint_every) == (plan.job.folder, 9, 11)
     assert [(plan.facts["algo"], plan.facts["seed"]) for plan in plans] == [
         (algo, seed) for seed in (3, 5) for algo in ("gem-tabular", "nstep-q")
@@ -41,7 +41,7 @@ def test_the_words_of_a_job_say_all_that_is_planned(tmp_path: Path) -> None:
 
 
 class Exceptions:
-    """Ray's, by the names that it has for them."""
+    """The exceptions of Ray, with its names."""
 
     class RayError(Exception): ...
 
@@ -53,23 +53,23 @@ class Exceptions:
 
 
 class Cluster:
-    """Ray as far as the executor uses it: it keeps what it is given, and answers what it is told to."""
+    """The part of Ray's interface that the executor uses. It records arguments and returns prepared outcomes."""
 
     exceptions = Exceptions
 
     def __init__(self) -> None:
-        self.given: list[tuple[Any, ...]] = []
-        self.asked: dict[str, Any] = {}
+        self.submitted: list[tuple[Any, ...]] = []
+        self.options: dict[str, Any] = {}
         self.outcome: int | Exception = 0
 
-    def init(self, **words: Any) -> None: ...
+    def init(self, **options: Any) -> None: ...
 
     def cluster_resources(self) -> dict[str, float]:
         return {"CPU": 6.0}
 
-    def remote(self, **asked: Any) -> Any:
-        self.asked = asked
-        return lambda function: SimpleNamespace(remote=lambda *given: self.given.append(given))
+    def remote(self, **options: Any) -> Any:
+        self.options = options
+        return lambda function: SimpleNamespace(remote=lambda *arguments: self.submitted.append(arguments))
 
     def wait(self, references: list[Any], timeout: float) -> tuple[list[Any], list[Any]]:
         return references, []
@@ -87,21 +87,21 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Cluster:
     return made
 
 
-def test_a_cluster_is_given_what_decides_bits(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_cluster_gets_everything_that_affects_results(cluster: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in {"XLA_FLAGS": "--mine", "MUJOCO_GL": "egl", "SECRET": "x"}.items():
         monkeypatch.setenv(name, value)
     assert executor.Ray("auto", None, 0.0).at_once == 6
-    assert cluster.asked["num_gpus"] == 0.0
+    assert cluster.options["num_gpus"] == 0.0
     four = executor.Ray("auto", 4, 0.25)
-    assert (four.slots, four.at_once, cluster.asked["num_gpus"]) == (4, 4, 0.25)
+    assert (four.slots, four.at_once, cluster.options["num_gpus"]) == (4, 4, 0.25)
     four.start(Job(tmp_path / "run", ("train",), tmp_path / "log.txt"))
-    ((*_, environment, cwd),) = cluster.given
+    ((*_, environment, cwd),) = cluster.submitted
     assert (environment["XLA_FLAGS"], environment["MUJOCO_GL"], cwd) == ("--mine", "egl", os.getcwd())
     assert environment["XLA_PYTHON_CLIENT_MEM_FRACTION"] == "0.225"  # most of its share of a GPU
     assert "SECRET" not in environment
 
 
-def test_what_became_of_a_task(cluster: Cluster, tmp_path: Path) -> None:
+def test_exit_codes_of_tasks(cluster: Cluster, tmp_path: Path) -> None:
     log = tmp_path / "logs" / "log.txt"
     process = executor.Ray("auto", 4, 0.0).start(Job(tmp_path / "run", ("train",), log))
     lost, broken = Exceptions.WorkerCrashedError(), Exceptions.RayTaskError("a\nno disk")

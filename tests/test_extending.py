@@ -19,7 +19,7 @@ from gemrl.algorithms.parts import PARTS
 from gemrl.algorithms.registry import ALGORITHMS, RECIPES
 from gemrl.experiments.executors.registry import EXECUTORS
 from gemrl.experiments.run_folder import finished
-from gemrl.experiments.studies.study import STUDIES
+from gemrl.experiments.studies.catalog import STUDIES
 from gemrl.training.models import MODELS
 from gemrl.training.trackers import TRACKERS
 

@@ -153,10 +153,10 @@ def test_hundreds_of_damaged_checkpoints(tmp_path: Path, monkeypatch: pytest.Mon
     fuzzer = Fuzzer(original, tmp_path, seed=0)
     before = peak_memory()
     for _ in range(360):
-        fuzzer.honest()
-    assert fuzzer.refused > 300
+        fuzzer.random_damage()
+    assert fuzzer.rejected > 300
     for _ in range(40):
-        fuzzer.hostile()
+        fuzzer.hostile_damage()
     assert peak_memory() - before < 1 << 30
     assert digest_of(tmp_path / "copy" / "model.json") == digest_of(original / "model.json")  # the last copy was repaired
 

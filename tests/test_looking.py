@@ -189,7 +189,9 @@ def test_the_command_tells_what_the_checkpoint_holds(run: Path, capsys: pytest.C
     expected = brute_numbers(lanes, Twin(20))
     assert shown[0] == "gem on Pendulum-v1, seed 0, step 700: Twin(depth=20)"
     assert shown[1].split(maxsplit=1)[1] == "700 in 4 trajectories"
-    assert f"mean {expected.mean_length:.2f}, median {expected.median_length:g}; 1 in {expected.one_step:.1%}" in shown[2]
+    assert (
+        f"mean {expected.mean_length:.2f}, median {expected.median_length:g}; {expected.one_step:.1%} have length 1" in shown[2]
+    )
     assert shown[3].endswith(f"{expected.to_the_end:.1%}")
     assert shown[4].endswith(f"{expected.at_the_cap:.1%} at the cap of 20, {expected.by_choice:.1%} by choice")
     assert f"{expected.gap:+,.2f} on average" in shown[5]
@@ -224,7 +226,7 @@ def test_help_names_every_panel(capsys: pytest.CaptureFixture[str]) -> None:
         (["--episode", "0"], "'0' is not a whole number of at least 1"),
         (["--step", "201"], "there is no step 201 to draw: episode 3 has 200"),
         (["--only", "lenghts"], "unknown panel 'lenghts'; did you mean 'lengths'?"),
-        (["--out", "picture.jpg"], "unknown kind of picture '.jpg'"),
+        (["--out", "picture.jpg"], "unknown image format '.jpg'"),
         (["--out", "{run}/run.json/x.png"], "cannot write to"),
         (["--epsiode", "1"], "unknown option '--epsiode'; did you mean '--episode'?"),
     ],
@@ -244,12 +246,12 @@ def test_wrong_use_is_told_and_leaves_nothing(
 def test_a_run_without_checkpoints_is_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(run / "run.json", tmp_path)
     assert main(["memory", str(tmp_path)]) == 2
-    assert "has no checkpoint, and only checkpoints hold the memory" in capsys.readouterr().err
+    assert "has no checkpoint, and only checkpoints contain the memory" in capsys.readouterr().err
     assert main(["memory", str(tmp_path / "nowhere")]) == 2
-    assert "is not a run's folder" in capsys.readouterr().err
+    assert "is not a run folder" in capsys.readouterr().err
     (tmp_path / "run.json").write_text(json.dumps(json.loads((run / "run.json").read_text()) | {"recipe": 3}))
     assert main(["memory", str(tmp_path)]) == 2
-    assert "holds no recipe" in capsys.readouterr().err
+    assert "has no recipe" in capsys.readouterr().err
 
 
 def test_a_damaged_checkpoint_is_told_and_the_one_before_it_shown(
@@ -261,7 +263,7 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_shown(
         file.write_bytes(file.read_bytes()[:-1])
         capsys.readouterr()
         assert main(["memory", str(tmp_path / "run"), "--only", "lengths"]) == code
-        assert "trying the checkpoint before it" in capsys.readouterr().err
+        assert "trying the previous checkpoint" in capsys.readouterr().err
     assert (tmp_path / "run" / "memory.png").exists()
 
 

@@ -1,4 +1,4 @@
-"""A run that is killed, interrupted or damaged goes on to the same bits as one that never stopped."""
+"""A run that is killed, interrupted or damaged resumes and ends with the same bytes as an uninterrupted one."""
 
 from __future__ import annotations
 
@@ -31,25 +31,27 @@ from gemrl.experiments import checkpoints
 from gemrl.experiments.loading import load
 from gemrl.experiments.run_logs import Recorder, read_evaluations
 from gemrl.training.loop import Event
-from tests.torture import differences, run_killed, run_undisturbed
+from tests.torture import differences, run_killed, run_uninterrupted
 
 SETTINGS = ["net_arch=(16,)", "learning_starts=100", "buffer_size=300"]
 ROUNDS = ["gradient_steps=6", "batch_size=16", "train_freq=50", "target_update_interval=50"]
 EVALUATIONS = ["--eval-every", "100", "--eval-episodes", "2"]
 
 
-def train(folder: Path, steps: int, *words: str, env: str = "Pendulum-v1", algo: str = "gem", fields: list[str] = ROUNDS) -> int:
+def train(
+    folder: Path, steps: int, *options: str, env: str = "Pendulum-v1", algo: str = "gem", fields: list[str] = ROUNDS
+) -> int:
     settings = ["--set", *SETTINGS, *fields]
-    return main(["train", env, "--algo", algo, "--steps", str(steps), "--run", str(folder), *EVALUATIONS, *words, *settings])
+    return main(["train", env, "--algo", algo, "--steps", str(steps), "--run", str(folder), *EVALUATIONS, *options, *settings])
 
 
 def test_three_kills_at_random_moments(tmp_path: Path) -> None:
-    """One of them during a write; parameters, memory and evaluations come out byte for byte."""
-    words = ["Pendulum-v1", "--steps", "1500", "--checkpoint-every", "25", "--eval-every", "500", "--eval-episodes", "1"]
-    words += ["--set", *SETTINGS, *ROUNDS]
-    run_undisturbed(tmp_path / "undisturbed", *words)
-    assert run_killed(tmp_path / "killed", 3, 300, random.Random(0), *words) == (3, 1)
-    assert differences(tmp_path / "undisturbed", tmp_path / "killed") == []
+    """One of them during a write. Parameters, memory and evaluations have the same bytes."""
+    arguments = ["Pendulum-v1", "--steps", "1500", "--checkpoint-every", "25", "--eval-every", "500", "--eval-episodes", "1"]
+    arguments += ["--set", *SETTINGS, *ROUNDS]
+    run_uninterrupted(tmp_path / "uninterrupted", *arguments)
+    assert run_killed(tmp_path / "killed", 3, 300, random.Random(0), *arguments) == (3, 1)
+    assert differences(tmp_path / "uninterrupted", tmp_path / "killed") == []
 
 
 FEW = ["gradient_steps=1", "batch_size=4", "train_freq=50", "target_update_interval=150"]
@@ -57,7 +59,7 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
 
 
 @pytest.mark.parametrize(
-    ("env", "algo", "words", "fields"),
+    ("env", "algo", "options", "fields"),
     [
         ("Pendulum-v1", "gem", [], ROUNDS),
         ("Pendulum-v1", "gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True"]),
@@ -68,10 +70,10 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
         ("ALE/MsPacman-v5", "gem", GAME, FEW),
     ],
 )
-def test_two_sittings_are_as_good_as_one(tmp_path: Path, env: str, algo: str, words: list[str], fields: list[str]) -> None:
-    """The ring has wrapped, the episode is running and rows wait on the host when the first sitting ends."""
-    assert train(tmp_path / "one", 500, *words, env=env, algo=algo, fields=fields) == 0
-    assert train(tmp_path / "two", 370, *words, env=env, algo=algo, fields=fields) == 0
+def test_extended_run_equals_one_long_run(tmp_path: Path, env: str, algo: str, options: list[str], fields: list[str]) -> None:
+    """When the first part ends, the ring has wrapped, an episode is running and rows are staged on the host."""
+    assert train(tmp_path / "one", 500, *options, env=env, algo=algo, fields=fields) == 0
+    assert train(tmp_path / "two", 370, *options, env=env, algo=algo, fields=fields) == 0
     assert main(["resume", str(tmp_path / "two"), "--steps", "500"]) == 0
     lines = (tmp_path / "two" / "evaluations.csv").read_text().splitlines()
     assert [line for line in lines if not line.startswith(("370", "372"))] == (
@@ -81,16 +83,16 @@ def test_two_sittings_are_as_good_as_one(tmp_path: Path, env: str, algo: str, wo
 
 
 @pytest.mark.parametrize(
-    ("algo", "words", "fields"),
+    ("algo", "options", "fields"),
     [
         ("gem", [], ["replays=2", "learning_starts=50"]),
         ("gem-tabular", ["--n-envs", "3"], ["depth=20"]),
         ("nstep-q", [], ["exploration_steps=200"]),
     ],
 )
-def test_tables_go_on_to_the_same_bytes(tmp_path: Path, algo: str, words: list[str], fields: list[str]) -> None:
-    """The same for tables, on a lake whose arguments are kept; a checkpoint of another lake is refused."""
-    common = ["train", "FrozenLake-v1", "--algo", algo, *words, *EVALUATIONS, "--env-args", "is_slippery=False"]
+def test_extended_tabular_run_equals_one_long_run(tmp_path: Path, algo: str, options: list[str], fields: list[str]) -> None:
+    """The same for tables. Environment arguments are stored, and a checkpoint with other arguments is refused."""
+    common = ["train", "FrozenLake-v1", "--algo", algo, *options, *EVALUATIONS, "--env-args", "is_slippery=False"]
     common += ["--set", "buffer_size=150", *fields]
     assert main([*common, "--steps", "500", "--run", str(tmp_path / "one")]) == 0
     assert main([*common, "--steps", "370", "--run", str(tmp_path / "two")]) == 0
@@ -102,8 +104,8 @@ def test_tables_go_on_to_the_same_bytes(tmp_path: Path, algo: str, words: list[s
     assert main(["resume", str(tmp_path / "two"), "--steps", "600"]) == 2
 
 
-def test_a_run_of_old_keeps_its_columns(tmp_path: Path) -> None:
-    """Newer versions may log more: lines of a file must not have more than its head."""
+def test_older_run_keeps_its_columns(tmp_path: Path) -> None:
+    """Newer versions may log more metrics, but lines must match the header of the file."""
     recorder = Recorder(tmp_path, RECIPES["dqn"])
     recorder.start()
     facts = recorder.facts()
@@ -119,7 +121,7 @@ def progress_steps(folder: Path) -> list[int]:
     return [int(line.split(",")[0]) for line in lines]
 
 
-INTERRUPTED = """
+FAULTY_ENV = """
 import gymnasium, os, signal
 from gymnasium.envs.classic_control import PendulumEnv
 class Interrupted(PendulumEnv):
@@ -128,131 +130,133 @@ class Interrupted(PendulumEnv):
         type(self).steps += 1
         if type(self).steps in {at!r} and not os.path.exists({mark!r}):
             open({mark!r}, "w").close()
-            {deed}
+            {code}
         return super().step(action)
 gymnasium.register("Interrupted-v0", Interrupted, max_episode_steps=200)
 """
 
 
-def with_deed(folder: Path, deed: str, at: tuple[int, ...] = (330,)) -> dict[str, str]:
-    """An environment that does something once, when it takes step number 330 of a process."""
+def write_env(folder: Path, code: str, at: tuple[int, ...] = (330,)) -> dict[str, str]:
+    """Writes an environment that runs some code once, at a step of the process; returns variables for its import."""
     folder.mkdir(exist_ok=True)
-    text = INTERRUPTED.format(at=at, mark=str(folder / "mark"), deed=deed)
+    text = FAULTY_ENV.format(at=at, mark=str(folder / "mark"), code=code)
     (folder / "interrupted_env.py").write_text(text)
     return {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{Path(__file__).parents[1]}"}
 
 
-def import_anew(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets this process find the environment of a folder, whatever another test imported under its name."""
+def import_again(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes the environment of a folder importable, even if another test has imported a module with the same name."""
     monkeypatch.syspath_prepend(folder)
     monkeypatch.delitem(sys.modules, "interrupted_env", raising=False)
 
 
-# A shell that starts tests in the background has their children ignore SIGINT, so it is set as a terminal has it.
+# In tests that a shell started in the background, child processes ignore SIGINT, so the default is restored.
 START = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from gemrl.__main__ import script; script()"
 
 
-def command(*words: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", START, *words], capture_output=True, text=True, check=False, env=env)
+def command(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-c", START, *arguments], capture_output=True, text=True, check=False, env=env)
 
 
 WORDS = ["interrupted_env:Interrupted-v0", "--steps", "500", *EVALUATIONS, "--set", *SETTINGS, *ROUNDS]
-QUIETLY = ["--checkpoint-every", "100", "--eval-every", "1000"]
-"""Only the final evaluation, so that every step before it is one of training."""
+FINAL_ONLY = ["--checkpoint-every", "100", "--eval-every", "1000"]
+"""Only the final evaluation, so that every step before it is a training step."""
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """Makes the run of WORDS and some more, whose environment does nothing strange."""
+def uninterrupted(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
+    """A function that trains the run of WORDS and more options without any fault."""
 
     @cache
-    def made(*words: str) -> Path:
-        folder = tmp_path_factory.mktemp("undisturbed")
-        assert command("train", *WORDS, *words, "--run", str(folder / "run"), env=with_deed(folder, "pass")).returncode == 0
+    def made(*options: str) -> Path:
+        folder = tmp_path_factory.mktemp("uninterrupted")
+        assert command("train", *WORDS, *options, "--run", str(folder / "run"), env=write_env(folder, "pass")).returncode == 0
         return folder / "run"
 
     return made
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_an_interrupt_leaves_a_checkpoint_of_that_very_step(
+def test_interrupt_writes_a_checkpoint_of_that_step(
     tmp_path: Path,
-    undisturbed: Callable[..., Path],
+    uninterrupted: Callable[..., Path],
     name: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    env = with_deed(
+    env = write_env(
         tmp_path, f"signal.signal(signal.SIGINT, signal.getsignal(signal.SIGINT)); os.kill(os.getpid(), signal.{name})"
     )
     shown = command("train", *WORDS, "--run", str(tmp_path / "run"), env=env)
     assert shown.returncode == 130, shown.stderr
-    assert f"go on with: gemrl resume {tmp_path / 'run'}" in shown.stdout
+    assert f"continue with: gemrl resume {tmp_path / 'run'}" in shown.stdout
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
     assert shown.stdout.count("interrupted at step") == 1
     assert f"interrupted at step {int(folder.name)};" in shown.stdout
     assert load(tmp_path / "run").num_timesteps == int(folder.name)
-    import_anew(tmp_path, monkeypatch)
+    import_again(tmp_path, monkeypatch)
     assert main(["train", *WORDS, "--run", str(tmp_path / "run")]) == 2
-    assert "holds a run that is not finished; go on with: gemrl resume" in capsys.readouterr().err
+    assert "contains a run that is not finished; continue it with: gemrl resume" in capsys.readouterr().err
     assert main(["resume", str(tmp_path / "run")]) == 0
-    assert differences(tmp_path / "run", undisturbed()) == []
-    assert progress_steps(tmp_path / "run") == progress_steps(undisturbed()) == [100, 200, 300, 400, 500]
+    assert differences(tmp_path / "run", uninterrupted()) == []
+    assert progress_steps(tmp_path / "run") == progress_steps(uninterrupted()) == [100, 200, 300, 400, 500]
 
 
-def test_two_interrupts_end_it_at_once(tmp_path: Path, undisturbed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    deed = "[os.kill(os.getpid(), signal.SIGINT) for _ in range(2)]; import time; time.sleep(60)"
-    env = with_deed(tmp_path, deed, at=(331,))
-    shown = command("train", *WORDS, *QUIETLY, "--run", str(tmp_path / "run"), env=env)
-    assert shown.returncode == 130
-    assert "stopped at once" in shown.stderr
-    assert {folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir()} == {"000000200", "000000300"}
-    import_anew(tmp_path, monkeypatch)
-    assert main(["resume", str(tmp_path / "run")]) == 0
-    assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
-
-
-def test_an_environment_that_does_not_answer_ends_the_process(
-    tmp_path: Path, undisturbed: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+def test_second_interrupt_stops_immediately(
+    tmp_path: Path, uninterrupted: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    env = with_deed(tmp_path, "import time; time.sleep(600)", at=(331,))
-    shown = command("train", *WORDS, *QUIETLY, "--env-timeout", "5", "--run", str(tmp_path / "run"), env=env)
+    code = "[os.kill(os.getpid(), signal.SIGINT) for _ in range(2)]; import time; time.sleep(60)"
+    env = write_env(tmp_path, code, at=(331,))
+    shown = command("train", *WORDS, *FINAL_ONLY, "--run", str(tmp_path / "run"), env=env)
+    assert shown.returncode == 130
+    assert "stopped immediately" in shown.stderr
+    assert {folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir()} == {"000000200", "000000300"}
+    import_again(tmp_path, monkeypatch)
+    assert main(["resume", str(tmp_path / "run")]) == 0
+    assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
+
+
+def test_environment_that_hangs_ends_the_process(
+    tmp_path: Path, uninterrupted: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    env = write_env(tmp_path, "import time; time.sleep(600)", at=(331,))
+    shown = command("train", *WORDS, *FINAL_ONLY, "--env-timeout", "5", "--run", str(tmp_path / "run"), env=env)
     assert shown.returncode == 1
     (line,) = shown.stderr.strip().splitlines()
     assert "the environment did not respond within 5 s at step 331" in line
-    import_anew(tmp_path, monkeypatch)
+    import_again(tmp_path, monkeypatch)
     assert main(["resume", str(tmp_path / "run")]) == 0
-    assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
+    assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
 
 
 @pytest.mark.parametrize(
-    ("deed", "message"),
+    ("code", "message"),
     [
         ("raise OSError('the cable is loose')", "the environment raised OSError at step 331: the cable is loose"),
         ("return 'nothing', 0.0, False, False, {}", "the environment returned an observation that is not an array at step 331"),
         ("return self._get_obs(), None, False, False, {}", "the environment returned the reward None, which is not a number"),
     ],
 )
-def test_a_fault_is_one_line_and_the_run_goes_on_when_it_is_gone(
+def test_run_resumes_after_a_fault_of_the_environment(
     tmp_path: Path,
-    undisturbed: Callable[..., Path],
-    deed: str,
+    uninterrupted: Callable[..., Path],
+    code: str,
     message: str,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    with_deed(tmp_path, deed, at=(331,))
-    import_anew(tmp_path, monkeypatch)
-    assert main(["train", *WORDS, *QUIETLY, "--run", str(tmp_path / "run")]) == 1
+    write_env(tmp_path, code, at=(331,))
+    import_again(tmp_path, monkeypatch)
+    assert main(["train", *WORDS, *FINAL_ONLY, "--run", str(tmp_path / "run")]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
     assert message in line
     assert main(["resume", str(tmp_path / "run")]) == 0
-    assert differences(tmp_path / "run", undisturbed(*QUIETLY)) == []
+    assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
 
 
 @pytest.fixture(scope="module")
 def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A run of 400 steps that is to be one of 500, with checkpoints at 300 and 400."""
+    """A run of 400 steps, with checkpoints at 300 and 400, which tests extend to 500."""
     folder = tmp_path_factory.mktemp("half") / "run"
     assert train(folder, 400, "--checkpoint-every", "300") == 0
     return folder
@@ -260,20 +264,21 @@ def half(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def whole(half: Path) -> Path:
+    """The same run, extended to 500 steps."""
     folder = half.with_name("whole")
     shutil.copytree(half, folder)
     assert main(["resume", str(folder), "--steps", "500"]) == 0
     return folder
 
 
-def test_a_finished_run_says_so(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_resume_of_a_finished_run(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["resume", str(half)]) == 0
     assert "is finished: 400 steps" in capsys.readouterr().out
     assert main(["resume", str(half), "--steps", "300"]) == 2
-    assert "was made for 400 steps already" in capsys.readouterr().err
+    assert "already has 400 steps; --steps must not be smaller" in capsys.readouterr().err
 
 
-def test_before_its_first_checkpoint_a_run_starts_again(half: Path, tmp_path: Path) -> None:
+def test_run_without_a_checkpoint_starts_again(half: Path, tmp_path: Path) -> None:
     shutil.copytree(half, tmp_path / "run")
     shutil.rmtree(tmp_path / "run" / "checkpoints")
     (tmp_path / "run" / "model.json").unlink()
@@ -284,7 +289,7 @@ def test_before_its_first_checkpoint_a_run_starts_again(half: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("name", ["state.json", "model.json", "model.safetensors", "model.memory.safetensors", "evaluations.csv"])
 @pytest.mark.parametrize("how", ["truncated", "altered", "removed"])
-def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
+def test_damaged_checkpoint_is_reported_and_the_previous_one_used(
     half: Path, whole: Path, tmp_path: Path, name: str, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(half, tmp_path / "run")
@@ -301,14 +306,14 @@ def test_a_damaged_checkpoint_is_named_and_the_one_before_it_used(
     assert main(["resume", str(tmp_path / "run"), "--steps", "500"]) == 0
     shown = capsys.readouterr().out
     assert f"checkpoints/000000400/{name}" in shown
-    assert "trying the checkpoint before it" in shown
+    assert "trying the previous checkpoint" in shown
     assert "resumed at step 300" in shown
     kept = sorted(folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir())
-    assert kept == ["000000300", "000000500", "damaged-000000400"]  # two that are whole
+    assert kept == ["000000300", "000000500", "damaged-000000400"]  # two complete ones
     assert differences(whole, tmp_path / "run") == []
 
 
-def test_a_damaged_log_is_written_anew_from_the_checkpoint(half: Path, whole: Path, tmp_path: Path) -> None:
+def test_damaged_log_is_restored_from_the_checkpoint(half: Path, whole: Path, tmp_path: Path) -> None:
     shutil.copytree(half, tmp_path / "run")
     for name in ("progress.csv", "evaluations.csv"):
         (tmp_path / "run" / name).write_bytes(b"\xff\x00\n\xfe\n")
@@ -316,7 +321,7 @@ def test_a_damaged_log_is_written_anew_from_the_checkpoint(half: Path, whole: Pa
     assert differences(whole, tmp_path / "run") == []
 
 
-def test_no_checkpoint_that_can_be_read(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_checkpoints_damaged(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(half, tmp_path / "run")
     for folder in (tmp_path / "run" / "checkpoints").iterdir():
         (folder / "state.json").write_text("{}")
@@ -326,14 +331,14 @@ def test_no_checkpoint_that_can_be_read(half: Path, tmp_path: Path, capsys: pyte
     assert "is finished: 400 steps" in capsys.readouterr().out
 
 
-def test_a_finished_run_without_checkpoints_is_not_begun_anew(
+def test_finished_run_without_checkpoints_is_not_restarted(
     half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(half, tmp_path / "run")
     for folder in (tmp_path / "run" / "checkpoints").iterdir():
         folder.rename(folder.with_name(f"damaged-{folder.name}"))
     assert main(["resume", str(tmp_path / "run"), "--steps", "500"]) == 2
-    assert "keeps no checkpoint" in capsys.readouterr().err
+    assert "has no checkpoint" in capsys.readouterr().err
     for name in ("evaluations.csv", "run.json", "model.json", "model.safetensors"):
         assert (tmp_path / "run" / name).read_bytes() == (half / name).read_bytes()
 
@@ -344,12 +349,12 @@ def test_a_finished_run_without_checkpoints_is_not_begun_anew(
         ({"seed": 1}, "a checkpoint of another run"),
         ({"env": "MountainCarContinuous-v0"}, "observation_space"),
         ({"algo": "td3"}, "unknown field 'alpha'|another run"),
-        ({"versions": {"jax": "0.1"}}, "was made with .*jax 0.1 .*--other-versions"),
-        ({"steps": "many"}, "its steps is missing or of another kind"),
+        ({"versions": {"jax": "0.1"}}, "was started with .*jax 0.1 .*--other-versions"),
+        ({"steps": "many"}, "steps in run.json is missing or has the wrong type"),
         ({"recipe": {"gamma": "__import__('os').abort()"}}, "not a Python literal"),
     ],
 )
-def test_another_run_is_refused(
+def test_checkpoint_of_another_run_is_refused(
     half: Path, tmp_path: Path, change: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(half, tmp_path / "run")
@@ -361,7 +366,7 @@ def test_another_run_is_refused(
     assert re.search(message, shown), shown
 
 
-def test_a_format_of_the_future_is_refused(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_newer_file_format_is_refused(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(half, tmp_path / "run")
     for folder in (tmp_path / "run" / "checkpoints").iterdir():
         write_sealed(folder / "state.json", {"format": 99, "sha256": {}, "facts": {}})
@@ -369,13 +374,13 @@ def test_a_format_of_the_future_is_refused(half: Path, tmp_path: Path, capsys: p
     assert "has format 99; this version of gemrl reads format 1" in capsys.readouterr().out
 
 
-def test_one_process_for_a_folder(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_process_per_run_folder(half: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with exclusive(half):
         assert main(["resume", str(half), "--steps", "500"]) == 2
     assert f"another process is using {half}" in capsys.readouterr().err
 
 
-def test_leftovers_of_a_kill_are_removed(half: Path, tmp_path: Path) -> None:
+def test_temporary_files_of_a_killed_process_are_removed(half: Path, tmp_path: Path) -> None:
     shutil.copytree(half, tmp_path / "run")
     (tmp_path / "run" / "checkpoints" / ".writing-abc").mkdir()
     (tmp_path / "run" / "checkpoints" / ".writing-abc" / "model.json").write_text("")
@@ -384,8 +389,8 @@ def test_leftovers_of_a_kill_are_removed(half: Path, tmp_path: Path) -> None:
     assert not list((tmp_path / "run").rglob(".writing-*"))
 
 
-def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """The third checkpoint does not fit: one line, exit code 1, and the second one goes on to the same bits."""
+def test_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """The third checkpoint does not fit: one line and exit code 1. The run resumes from the second one to the same bytes."""
     import errno
 
     real, calls = os.fsync, [0]
@@ -403,25 +408,22 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert shown == f"gemrl: cannot write to {tmp_path / 'run'}: No space left on device; its last checkpoint is kept\n"
     assert not list((tmp_path / "run").rglob(".writing-*"))
     assert main(["resume", str(tmp_path / "run")]) == 0
-    assert train(tmp_path / "undisturbed", 400, "--checkpoint-every", "50") == 0
-    assert differences(tmp_path / "run", tmp_path / "undisturbed") == []
+    assert train(tmp_path / "uninterrupted", 400, "--checkpoint-every", "50") == 0
+    assert differences(tmp_path / "run", tmp_path / "uninterrupted") == []
 
 
-def test_a_fault_after_the_first_checkpoint_leaves_something_to_go_on_with(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """However early it comes."""
-    with_deed(tmp_path, "raise OSError('the cable is loose')", at=(2,))
-    import_anew(tmp_path, monkeypatch)
-    words = [*WORDS, *QUIETLY, "--steps", "20", "--checkpoint-every", "1"]
-    assert main(["train", *words, "--run", str(tmp_path / "run")]) == 1
+def test_run_with_a_checkpoint_can_be_resumed_after_an_early_fault(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_env(tmp_path, "raise OSError('the cable is loose')", at=(2,))
+    import_again(tmp_path, monkeypatch)
+    arguments = [*WORDS, *FINAL_ONLY, "--steps", "20", "--checkpoint-every", "1"]
+    assert main(["train", *arguments, "--run", str(tmp_path / "run")]) == 1
     assert [folder.name for folder in (tmp_path / "run" / "checkpoints").iterdir()] == ["000000001"]
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert read_evaluations(tmp_path / "run")["step"].tolist() == [20]
 
 
-class Owning(gym.Env):
-    """Counts those that are open, as if each held a process or a licence."""
+class Counted(gym.Env):
+    """Counts the open instances."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,))
     action_space = gym.spaces.Box(-1, 1, (1,))
@@ -445,24 +447,24 @@ class Owning(gym.Env):
         self.closed = True
 
 
-@pytest.mark.parametrize(("words", "code"), [([], 0), (["--n-envs", "2"], 0), (["--env-args", "fails_at=30"], 1)])
-def test_every_environment_is_closed_in_the_end(tmp_path: Path, words: list[str], code: int) -> None:
-    gym.register("Owning-v0", "tests.test_resume:Owning", max_episode_steps=20)
-    assert train(tmp_path / "run", 60, *words, env="Owning-v0") == code
-    assert Owning.open == 0
+@pytest.mark.parametrize(("options", "code"), [([], 0), (["--n-envs", "2"], 0), (["--env-args", "fails_at=30"], 1)])
+def test_every_environment_is_closed(tmp_path: Path, options: list[str], code: int) -> None:
+    gym.register("Counted-v0", "tests.test_resume:Counted", max_episode_steps=20)
+    assert train(tmp_path / "run", 60, *options, env="Counted-v0") == code
+    assert Counted.open == 0
     if code == 0:
         assert main(["evaluate", str(tmp_path / "run"), "--episodes", "2"]) == 0
-        assert Owning.open == 0
+        assert Counted.open == 0
 
 
 HELD_BY_A_CHILD = """
 import os, sys, time
 from pathlib import Path
-from gemrl.locking import alone, is_free
+from gemrl.core.locking import exclusive
 reading, writing = os.pipe()
-with alone(Path(sys.argv[1])):
+with exclusive(Path(sys.argv[1])):
     if os.fork() == 0:
-        os.write(writing, b"born")
+        os.write(writing, b"done")
         time.sleep(10)
         os._exit(0)
     os.read(reading, 4)
@@ -470,74 +472,74 @@ with alone(Path(sys.argv[1])):
 """
 
 
-def test_a_child_that_lives_on_does_not_hold_the_folder(tmp_path: Path) -> None:
+def test_child_process_does_not_keep_the_lock(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", HELD_BY_A_CHILD, str(tmp_path)], check=True)
     assert is_free(tmp_path)
 
 
-def watched(deed: str, limit: float) -> subprocess.Popen[bytes]:
-    """A process that does something inside a call of an environment, within a limit of so many seconds."""
-    code = "import os, sys, time\nfrom gemrl.watchdog import answering, limit_answers\n"
-    code += f"limit_answers({limit})\nwith answering('step 1'):\n    print('begun', flush=True)\n    {deed}\n"
-    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+def limited(code: str, seconds: float) -> subprocess.Popen[bytes]:
+    """A process that runs some code as a call of an environment, with a time limit."""
+    text = "import os, sys, time\nfrom gemrl.core.processes import env_call, limit_env_calls\n"
+    text += f"limit_env_calls({seconds})\nwith env_call('step 1'):\n    print('started', flush=True)\n    {code}\n"
+    process = subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert process.stdout
     process.stdout.readline()
     return process
 
 
-def test_a_process_that_was_stopped_has_not_waited() -> None:
-    process = watched("time.sleep(2.5)", 3.0)
+def test_suspended_process_does_not_time_out() -> None:
+    process = limited("time.sleep(2.5)", 3.0)
     process.send_signal(signal.SIGSTOP)
     time.sleep(4)
     process.send_signal(signal.SIGCONT)
     assert process.wait(60) == 0
 
 
-def test_who_does_not_answer_is_ended_though_nobody_listens() -> None:
-    process = watched("time.sleep(60)", 1.0)
+def test_timeout_ends_the_process_with_closed_stderr() -> None:
+    process = limited("time.sleep(60)", 1.0)
     assert process.stderr
     process.stderr.close()
     assert process.wait(30) == 1
 
 
-class Moody(gym.Env):
-    """Draws from a generator that no seed reaches."""
+class Unseeded(gym.Env):
+    """An environment that ignores its seed."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,))
     action_space = gym.spaces.Box(-1, 1, (1,))
-    moods = np.random.default_rng(0)
+    rng = np.random.default_rng(0)
 
     def reset(self, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
-        return self.moods.uniform(-1, 1, 1).astype(np.float32), {}
+        return self.rng.uniform(-1, 1, 1).astype(np.float32), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        return self.moods.uniform(-1, 1, 1).astype(np.float32), 0.0, False, False, {}
+        return self.rng.uniform(-1, 1, 1).astype(np.float32), 0.0, False, False, {}
 
 
-def test_an_environment_that_does_not_repeat_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gym.register("Moody-v0", "tests.test_resume:Moody", max_episode_steps=70)
-    assert train(tmp_path / "run", 240, env="Moody-v0") == 0
+def test_environment_that_is_not_reproducible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    gym.register("Unseeded-v0", "tests.test_resume:Unseeded", max_episode_steps=70)
+    assert train(tmp_path / "run", 240, env="Unseeded-v0") == 0
     assert main(["resume", str(tmp_path / "run"), "--steps", "300"]) == 0
-    assert capsys.readouterr().out.count("did not repeat its episode") == 1
+    assert capsys.readouterr().out.count("did not reproduce its episode") == 1
     newest = max((tmp_path / "run" / "checkpoints").iterdir())
     last = np.flatnonzero(load(newest / "model").memory.lane()["last"])
-    assert last.tolist() == [69, 139, 209, 239]  # the abandoned episode is followed by nothing; the new one began at 240
+    assert last.tolist() == [69, 139, 209, 239]  # the abandoned episode ends at 239; the new one starts at 240
     assert read_evaluations(tmp_path / "run")["step"].tolist() == [100, 200, 240, 300]
 
 
 TASKS = ("HalfCheetah-v5", "Ant-v5", "Swimmer-v5", "Humanoid-v5", "Walker2d-v5", "Hopper-v5", "Pendulum-v1")
 
-ELSEWHERE = """
+REPLAY = """
 import sys
 from pathlib import Path
-from gemrl.checkpoint import *
-from tests.test_resume import TASKS, after, read_task
-import gemrl.environments, gemrl.task
+from gemrl.envs.making import make
+from gemrl.envs.single import Task
+from tests.test_resume import TASKS, next_steps, read_task
 for name in TASKS:
-    task = gemrl.task.Task(gemrl.environments.make(name), 3)
+    task = Task(make(name), 3)
     observation = task.replay(read_task(Path(sys.argv[1]) / name))
     assert observation is not None, name
-    print(after(task, observation))
+    print(next_steps(task, observation))
 """
 
 
@@ -549,8 +551,8 @@ def read_task(path: Path) -> Any:
     return Snapshot(read_json(path.with_suffix(".json")), read_arrays(file, digest_of(file)))
 
 
-def after(task: Task, observation: np.ndarray) -> str:
-    """The next 30 steps, to the last bit."""
+def next_steps(task: Task, observation: np.ndarray) -> str:
+    """Rewards and observations of the next 30 steps, as hexadecimal text."""
     rng, seen = np.random.default_rng(1), []
     for _ in range(30):
         step = task.step(observation, rng.uniform(-1, 1, (1, task.spaces.layout.action)).astype(np.float32))
@@ -559,8 +561,8 @@ def after(task: Task, observation: np.ndarray) -> str:
     return repr(seen)
 
 
-def test_episodes_are_played_again_in_a_new_process(tmp_path: Path) -> None:
-    """All six MuJoCo tasks of the paper: the same observations and rewards to the last bit, from the middle of an episode."""
+def test_episodes_are_replayed_in_a_new_process(tmp_path: Path) -> None:
+    """All six MuJoCo tasks of the paper continue from the middle of an episode with the same bits."""
     from gemrl.core.files import replacing, write_arrays, write_json
     from gemrl.envs.making import make
 
@@ -576,13 +578,13 @@ def test_episodes_are_played_again_in_a_new_process(tmp_path: Path) -> None:
         write_json(tmp_path / f"{name}.json", saved.facts)
         with replacing(tmp_path / f"{name}.safetensors") as (file,):
             write_arrays(file, saved.arrays)
-        expected.append(after(task, observation))
-    shown = subprocess.run([sys.executable, "-c", ELSEWHERE, str(tmp_path)], capture_output=True, text=True, check=False)
+        expected.append(next_steps(task, observation))
+    shown = subprocess.run([sys.executable, "-c", REPLAY, str(tmp_path)], capture_output=True, text=True, check=False)
     assert shown.returncode == 0, shown.stderr
     assert shown.stdout.splitlines() == expected
 
 
-def test_wrappers_that_learn_over_episodes_are_part_of_it() -> None:
+def test_state_of_wrappers_is_restored() -> None:
     def made() -> Task:
         return Task(NormalizeReward(NormalizeObservation(TimeLimit(gym.make("Pendulum-v1").unwrapped, 20))), 0)
 
@@ -594,16 +596,16 @@ def test_wrappers_that_learn_over_episodes_are_part_of_it() -> None:
     again = other.replay(saved)
     assert again is not None
     np.testing.assert_array_equal(again, observation)
-    assert after(other, again) == after(task, observation)
+    assert next_steps(other, again) == next_steps(task, observation)
     saved, third = task.snapshot(), made()
-    third.restore(saved)  # who begins a new episode goes on with them as well
+    third.restore(saved)  # the state is kept when a new episode starts
     np.testing.assert_array_equal(third.reset(), task.reset())
-    counts = [one.env.get_wrapper_attr("obs_rms").count for one in (third, task)]
+    counts = [each.env.get_wrapper_attr("obs_rms").count for each in (third, task)]
     assert counts[0] == counts[1] > 50
 
 
 def test_checkpoints_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """About one a minute; rarer if writing is slow, so that it never takes 5% of the time."""
+    """About one per minute, and fewer if writing is slow, so that it never takes 5% of the time."""
     now = [0.0]
     monkeypatch.setattr(checkpoints, "monotonic", lambda: now[0])
 
@@ -614,7 +616,7 @@ def test_checkpoints_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPa
             now[0] += 0.1
             if clock.due(step):
                 start = now[0]
-                clock.time(lambda: now.__setitem__(0, now[0] + cost), step)
+                clock.measure(lambda: now.__setitem__(0, now[0] + cost), step)
                 spent, written = spent + now[0] - start, written + 1
         return written, spent / now[0]
 
@@ -623,8 +625,8 @@ def test_checkpoints_take_a_small_share_of_the_time(monkeypatch: pytest.MonkeyPa
         assert simulated(cost)[1] < 0.05
 
 
-def test_a_resumed_run_computes_on_as_many_threads_as_it_began_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And with the same flags of the compiler: both decide rounding."""
+def test_resumed_run_keeps_threads_and_compiler_flags(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both affect rounding."""
     (tmp_path / "run.json").write_text(json.dumps({"threads": 3, "xla_flags": "--some_flag"}))
     for name in (*LIBRARIES, "XLA_FLAGS"):
         monkeypatch.setenv(name, "1")
@@ -636,7 +638,7 @@ def test_a_resumed_run_computes_on_as_many_threads_as_it_began_with(tmp_path: Pa
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
 
 
-def test_other_versions_go_on_if_they_are_told_to(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_option_other_versions(half: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(half, tmp_path / "run")
     description = json.loads((half / "run.json").read_text()) | {
         "steps": 420,
@@ -646,18 +648,18 @@ def test_other_versions_go_on_if_they_are_told_to(half: Path, tmp_path: Path, ca
     assert main(["resume", str(tmp_path / "run")]) == 2
     assert "code has changed" not in capsys.readouterr().out
     assert main(["resume", str(tmp_path / "run"), "--other-versions"]) == 0
-    assert "code has changed since this run began (source 0123456789ab)" in capsys.readouterr().out
+    assert "code has changed since this run was started (source 0123456789ab)" in capsys.readouterr().out
     assert read_evaluations(tmp_path / "run")["step"][-1] == 420
 
 
-def test_the_time_limit_of_an_environment_is_kept(half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_env_timeout_is_stored(half: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     limits: list[float] = []
     monkeypatch.setattr("gemrl.experiments.run.limit_env_calls", limits.append)
     shutil.copytree(half, tmp_path / "run")
     description = json.loads((half / "run.json").read_text())
     assert description["env_timeout"] == 600
-    for steps, kept, words in ((410, 3600, []), (420, None, []), (430, 3600, ["--env-timeout", "5"])):
-        told = {name: value for name, value in description.items() if name != "env_timeout"} | {"steps": steps - 10}
-        (tmp_path / "run" / "run.json").write_text(json.dumps(told | ({"env_timeout": kept} if kept else {})))
-        assert main(["resume", str(tmp_path / "run"), "--steps", str(steps), *words]) == 0
+    for steps, stored, options in ((410, 3600, []), (420, None, []), (430, 3600, ["--env-timeout", "5"])):
+        kept = {name: value for name, value in description.items() if name != "env_timeout"} | {"steps": steps - 10}
+        (tmp_path / "run" / "run.json").write_text(json.dumps(kept | ({"env_timeout": stored} if stored else {})))
+        assert main(["resume", str(tmp_path / "run"), "--steps", str(steps), *options]) == 0
     assert limits == [3600, 600, 5]

@@ -1,4 +1,4 @@
-"""Studies as data: what the paper's figures need, how they are scaled down, and studies of a user's own."""
+"""Studies as data: the studies of the paper, smaller versions of them, users' own studies, plans and time estimates."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from gemrl.algorithms.registry import RECIPES, Recipe, difference
 from gemrl.cli.main import main
 from gemrl.core.exceptions import BadValue, GemrlError, RunFolderError, UnknownName
 from gemrl.core.files import write_json
+from gemrl.core.mappings import differences
 from gemrl.experiments import run_folder
+from gemrl.experiments.studies.catalog import STUDIES, study
 from gemrl.experiments.studies.estimates import Estimate, RunProgress, duration_text, makespan, run_progress, table_estimate
-from gemrl.experiments.studies.folder import PlannedRun, check_same, planned
-from gemrl.experiments.studies.study import STUDIES, Entry, Study, read_study, study
+from gemrl.experiments.studies.folder import PlannedRun, check_same_run, planned
+from gemrl.experiments.studies.study import Entry, Study
+from gemrl.experiments.studies.study_file import read_study_file, write_study_file
+from gemrl.experiments.studies.toml_file import read_study
 from gemrl.experiments.versions import versions
 
-TRAINED = [name for name, one in STUDIES.items() if isinstance(one, Study)]
+TRAINED = [name for name, known in STUDIES.items() if isinstance(known, Study)]
 
 
 def get(name: str) -> Study:
@@ -27,16 +31,16 @@ def get(name: str) -> Study:
 
 @pytest.mark.parametrize("name", TRAINED)
 def test_all_agents_of_a_study_have_the_same_warm_up(name: str, tmp_path: Path) -> None:
-    one = get(name)
-    assert {entry.algo for entry in one.entries} <= RECIPES.keys()
-    plans = planned(one, tmp_path)
-    for env in one.envs:
-        assert len({plan.facts["recipe"]["learning_starts"] for plan in plans if plan.run.env == env}) == 1
-    places = {plan.job.folder for plan in plans}
-    assert len(places) == len(plans) == len(one.algos) * len(one.envs) * len(one.seeds)
+    known = get(name)
+    assert {entry.algo for entry in known.entries} <= RECIPES.keys()
+    plans = planned(known, tmp_path)
+    for env in known.envs:
+        assert len({plan.facts["recipe"]["learning_starts"] for plan in plans if plan.trial.env == env}) == 1
+    folders = {plan.job.folder for plan in plans}
+    assert len(folders) == len(plans) == len(known.algos) * len(known.envs) * len(known.seeds)
 
 
-def test_studies_are_those_of_the_paper() -> None:
+def test_named_studies() -> None:
     assert set(STUDIES) == {
         *("mujoco", "ablation", "nstep", "atari", "atari-rollout", "atari-sticky"),
         *("minatar", "cartpole", "ladder", "theory", "quick"),
@@ -49,8 +53,8 @@ def test_studies_are_those_of_the_paper() -> None:
         assert get(name).settings == ("learning_starts=10000",)
 
 
-def test_each_run_has_the_recipe_that_its_entry_says(tmp_path: Path) -> None:
-    plans = {(plan.run.entry.label, plan.run.env): plan for plan in planned(get("nstep").scaled(seeds=1), tmp_path)}
+def test_recipes_of_planned_runs(tmp_path: Path) -> None:
+    plans = {(plan.trial.entry.label, plan.trial.env): plan for plan in planned(get("nstep").scaled(seeds=1), tmp_path)}
     for depth in (5, 1000):
         for env in ("Hopper-v5", "HalfCheetah-v5"):
             chosen = Recipe.from_dict(plans[f"td3-nstep-depth={depth}", env].facts["recipe"])
@@ -61,14 +65,16 @@ def test_each_run_has_the_recipe_that_its_entry_says(tmp_path: Path) -> None:
     assert plans["td3-nstep-depth=5", "Ant-v5"].job.folder == tmp_path / "td3-nstep-depth=5" / "Ant-v5" / "0"
 
 
-def test_scaling_down() -> None:
+def test_scaled() -> None:
     small = get("mujoco").scaled(steps=50, seeds=2, envs=("Hopper-v5",), algos=("gem", "td3"), eval_every=None)
-    assert [str(run.place) for run in small.runs] == [f"{algo}/Hopper-v5/{seed}" for seed in (0, 1) for algo in ("gem", "td3")]
+    assert [str(trial.subfolder) for trial in small.trials] == [
+        f"{algo}/Hopper-v5/{seed}" for seed in (0, 1) for algo in ("gem", "td3")
+    ]
     assert (small.steps, small.eval_every) == (50, 10_000)
     assert get("nstep").scaled(algos=("td3-nstep-depth=5",)).entries == (Entry("td3-nstep", ("depth=5",)),)
-    assert get("minatar").scaled(algos=("gem", "dqn")).algos == ("gem-discrete", "dqn")  # where its runs are
+    assert get("minatar").scaled(algos=("gem", "dqn")).algos == ("gem-discrete", "dqn")  # the folder of its runs
     assert get("mujoco").scaled(algos=("gem depth=20",)).entries[0].label == "gem-depth=20"
-    assert str(Study("a", "a", ("gem",), ("pkg.mod:Own/Env-v0",)).runs[0].place) == "gem/pkg.mod-Own-Env-v0/0"
+    assert str(Study("a", "a", ("gem",), ("pkg.mod:Own/Env-v0",)).trials[0].subfolder) == "gem/pkg.mod-Own-Env-v0/0"
 
 
 OWN = """
@@ -80,7 +86,7 @@ settings = ["learning_starts=100"]
 """
 
 
-def test_a_study_of_ones_own(tmp_path: Path) -> None:
+def test_study_in_a_toml_file(tmp_path: Path) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(OWN)
     own = read_study(file)
@@ -97,34 +103,34 @@ def test_a_study_of_ones_own(tmp_path: Path) -> None:
         ("1_000", '"many"', "steps in .* must be a whole number"),
         ("1_000", "true", "steps in .* must be a whole number"),
         ("1_000", "0", "steps must be a whole number of at least 1"),
-        ("[3, 5]", "[3, 3]", "seeds name 3 twice"),
+        ("[3, 5]", "[3, 3]", "seeds contains 3 twice"),
         ("[3, 5]", "[3, -5]", "seeds in .* must be a whole number or a list of them"),
         ("[3, 5]", "0", "seeds must be"),
         ('"gem"', '" "', "empty name"),
         ('"gem"', '"gem depth"', "takes field=value"),
         ('"gem"', '"gem net_arch=(400, 300)"', "a recipe in algos takes field=value, not '300\\)', without spaces"),
-        ('["Pendulum-v1"]', '["a/b-v0", "a:b-v0"]', "envs name a-b-v0 twice"),
+        ('["Pendulum-v1"]', '["a/b-v0", "a:b-v0"]', "envs contains a-b-v0 twice"),
         ("algos =", 'env_args = ["five"]\nalgos =', "^env_args takes KEY=VALUE, not 'five'$"),
         ("[3, 5]", "2.5", "seeds in .* must be a whole number or a list of them"),
-        ('["Pendulum-v1"]', "[]", "at least one of its envs"),
-        ('envs = ["Pendulum-v1"]', "", "does not say its envs"),
+        ('["Pendulum-v1"]', "[]", "at least one value in envs"),
+        ('envs = ["Pendulum-v1"]', "", "must set envs"),
         ("algos =", 'name = "../out"\nalgos =', "cannot be '../out'"),
-        ("algos =", "algos", "is not TOML"),
+        ("algos =", "algos", "is not valid TOML"),
     ],
 )
-def test_a_study_that_is_wrong_says_so(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_invalid_toml_file(tmp_path: Path, old: str, new: str, message: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(OWN.replace(old, new, 1))
     with pytest.raises(BadValue, match=message):
-        _ = read_study(file).runs
+        _ = read_study(file).trials
 
 
-def test_names_that_do_not_exist(tmp_path: Path) -> None:
+def test_unknown_names(tmp_path: Path) -> None:
     with pytest.raises(UnknownName, match="did you mean 'mujoco'"):
         study("mujco")
     with pytest.raises(BadValue, match="cannot read"):
         study(str(tmp_path / "none.toml"))
-    with pytest.raises(UnknownName, match=r"study quick cannot be started here: unknown algorithm 'td4'; did you mean 'td3'"):
+    with pytest.raises(UnknownName, match=r"study quick cannot be started: unknown algorithm 'td4'; did you mean 'td3'"):
         planned(get("quick").scaled(algos=("td4",)), tmp_path)
     with pytest.raises(GemrlError, match="did you mean 'Pendulum-v1'"):
         planned(get("quick").scaled(envs=("Pendulm-v1",)), tmp_path)
@@ -132,7 +138,7 @@ def test_names_that_do_not_exist(tmp_path: Path) -> None:
         planned(get("quick").scaled(algos=("gem dept=3",)), tmp_path)
 
 
-def test_jobs_are_spread_as_they_come() -> None:
+def test_makespan_and_durations() -> None:
     assert makespan([], 2) == 0
     assert makespan([3, 1, 1, 4], 1) == 9
     assert makespan([3, 1, 1, 4], 2) == 6
@@ -146,37 +152,39 @@ def write_progress(plan: PlannedRun, step: int, seconds: float) -> None:
     (plan.job.folder / "progress.csv").write_text(text)
 
 
-def test_an_estimate_learns_from_runs_in_the_folder(tmp_path: Path) -> None:
+def test_estimate_uses_runs_in_the_folder(tmp_path: Path) -> None:
     plans = planned(get("quick"), tmp_path)
     before = Estimate(plans)
     assert "may be off" in before.source
     assert before.left(plans[0], RunProgress()) == table_estimate(plans[0], 5000) + 1
     slow = 10 * table_estimate(plans[0], 5000)
     write_progress(plans[0], 5000, slow)
-    assert run_progress(plans[0].job.folder) == RunProgress(5000, slow, 2500 / (0.75 * slow), None)  # without the half line
+    assert run_progress(plans[0].job.folder) == RunProgress(
+        5000, slow, 2500 / (0.75 * slow), None
+    )  # the incomplete line does not count
     after = Estimate(plans)
-    same = [plan for plan in plans if plan.run[:2] == plans[0].run[:2]]
+    same = [plan for plan in plans if plan.trial[:2] == plans[0].trial[:2]]
     assert len(same) == 2
-    for plan in plans:  # ten times slower here, so all others will be too
+    for plan in plans:  # this run was ten times slower than the table, so the others will be too
         assert after.left(plan, RunProgress()) / before.left(plan, RunProgress()) == pytest.approx(10, rel=0.1)
     assert after.left(plans[0], run_progress(plans[0].job.folder)) < 5
     assert "from 1 run in this folder" in after.source
 
 
-def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_studies_are_listed_without_a_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study"]) == 0
     shown = capsys.readouterr().out
     assert all(f"  {name} " in shown for name in STUDIES)
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
-        (["theory", "--steps", "5"], "trains nothing, so it has no --steps"),
-        (["theory", "--set", "gamma=0.9"], "trains nothing, so it has no --set"),
-        (["theory", "--results-only"], "trains nothing, so it has no --results-only"),
-        (["quick", "--address", "127.0.0.1:1"], "--address is for --executor ray"),
-        (["quick", "--gpus-per-run", "0.5"], "--gpus-per-run is for --executor ray"),
+        (["theory", "--steps", "5"], "does not train, so --steps does not apply"),
+        (["theory", "--set", "gamma=0.9"], "does not train, so --set does not apply"),
+        (["theory", "--results-only"], "does not train, so --results-only does not apply"),
+        (["quick", "--address", "127.0.0.1:1"], "--address needs --executor ray"),
+        (["quick", "--gpus-per-run", "0.5"], "--gpus-per-run needs --executor ray"),
         (["quick", "--gpus-per-run", "-1"], "'-1' is not a number of GPUs"),
         (["quick", "--executor", "rai"], "invalid choice: 'rai'"),
         (["quick", "--results-only", "--keep-checkpoints"], "not allowed with"),
@@ -184,24 +192,24 @@ def test_without_a_name_all_are_listed(capsys: pytest.CaptureFixture[str]) -> No
         (["quick", "--seeds", "0"], "at least 1"),
     ],
 )
-def test_wrong_words(words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["study", *words, "--out", str(tmp_path / "out")]) == 2
+def test_invalid_options(options: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["study", *options, "--out", str(tmp_path / "out")]) == 2
     assert message in capsys.readouterr().err
     assert not (tmp_path / "out").exists()
 
 
-def test_a_dry_run_leaves_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_dry_run_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name in ("quick", "theory"):
         assert main(["study", name, "--dry-run", "--out", str(tmp_path / "out")]) == 0
-    assert "12 to start" in capsys.readouterr().out
+    assert "12 not started" in capsys.readouterr().out
     assert not (tmp_path / "out").exists()
 
 
-def test_a_run_from_before_a_field_was_there_counts(tmp_path: Path) -> None:
-    """What its recipe does not name has the value that it always had."""
+def test_run_without_a_newer_field_is_accepted(tmp_path: Path) -> None:
+    """A field that is missing in its recipe has the value that reproduces the run."""
     plan = planned(get("quick").scaled(seeds=1, envs=("Pendulum-v1",), algos=("gem",)), tmp_path)[0]
     recipe = {name: value for name, value in plan.facts["recipe"].items() if name != "norm_first"}
-    described = plan.facts | {
+    description = plan.facts | {
         "checkpoint_every": None,
         "threads": 1,
         "xla_flags": "",
@@ -210,23 +218,45 @@ def test_a_run_from_before_a_field_was_there_counts(tmp_path: Path) -> None:
         "tensorboard": False,
     }
     plan.job.folder.mkdir(parents=True)
-    run_folder.create(plan.job.folder, described | {"recipe": recipe})
-    check_same(plan)
-    write_json(plan.job.folder / "run.json", described | {"recipe": recipe | {"norm_first": True}})
-    with pytest.raises(RunFolderError, match="norm_first is True there and False here"):
-        check_same(plan)
+    run_folder.create(plan.job.folder, description | {"recipe": recipe})
+    check_same_run(plan)
+    write_json(plan.job.folder / "run.json", description | {"recipe": recipe | {"norm_first": True}})
+    with pytest.raises(RunFolderError, match="norm_first is True there but False here"):
+        check_same_run(plan)
 
 
-def test_bytes_that_are_no_text_do_not_end_a_study(tmp_path: Path) -> None:
+def test_damaged_log_does_not_stop_a_study(tmp_path: Path) -> None:
     (tmp_path / "progress.csv").write_bytes(b"time/total_timesteps,time/time_elapsed\n1000,2.0\n2000,\xff\n")
     assert run_progress(tmp_path).step == 2000
 
 
-def test_a_study_that_is_all_warm_up_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_warning_if_all_steps_are_warm_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "quick", "--steps", "1000", "--algo", "gem", "td3", "--out", str(tmp_path), "--dry-run"]) == 0
-    assert "warning: nothing is learnt in 1,000 steps by gem, td3" in capsys.readouterr().out
+    assert "warning: 1,000 steps are all warm-up for gem, td3" in capsys.readouterr().out
     assert main(["study", "quick", "--steps", "1001", "--out", str(tmp_path), "--dry-run"]) == 0
-    assert "warning" not in capsys.readouterr().out
+    assert "warning:" not in capsys.readouterr().out
     (tmp_path / "file").touch()
     assert main(["study", "quick", "--out", str(tmp_path / "file"), "--dry-run"]) == 2
     assert "is a file; a study needs a folder" in capsys.readouterr().err
+
+
+def test_study_file_is_read_strictly_by_studies_and_leniently_by_reports(tmp_path: Path) -> None:
+    assert read_study_file(tmp_path, strict=True) == read_study_file(tmp_path, strict=False) == {}
+    content = {"name": "own", "title": "Own", "algos": {"gem": {}}, "envs": ["Pendulum-v1"]}
+    write_study_file(tmp_path, content)
+    assert read_study_file(tmp_path, strict=False) == {"format": 1, **content}
+    with pytest.raises(RunFolderError, match=r"study\.json is damaged"):  # enough for a report, but not to continue
+        read_study_file(tmp_path, strict=True)
+    numbers = {"seeds": [0], "steps": 9, "eval_every": 3, "eval_episodes": 1, "settings": [], "recipes": {"gem": {}}}
+    write_study_file(tmp_path, content | numbers)
+    assert read_study_file(tmp_path, strict=True) == {"format": 1, **content, **numbers}
+    for damaged in ("{", "[]", '{"name": 3}'):
+        (tmp_path / "study.json").write_text(damaged)
+        assert read_study_file(tmp_path, strict=False) == {}
+        with pytest.raises(RunFolderError, match=r"study\.json is damaged"):
+            read_study_file(tmp_path, strict=True)
+
+
+def test_differences_of_mappings() -> None:
+    assert differences({"a": 1, "b": 2, "c": 3}, {"d": 4, "c": 5, "a": 1}) == {"b": (2, None), "c": (3, 5), "d": (None, 4)}
+    assert list(differences({"b": 1, "a": 1}, {"c": 1})) == ["b", "a", "c"]

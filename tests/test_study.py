@@ -1,4 +1,4 @@
-"""`gemrl study`: every run exactly once, whatever is killed, and equal to undisturbed ones."""
+"""`gemrl study`: every run is trained exactly once, whatever is killed, with the same bytes as without interruptions."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from gemrl.core.locking import exclusive
 from gemrl.experiments.run_folder import describe
 from gemrl.experiments.run_logs import read_evaluations
 from gemrl.experiments.studies.folder import Keep, planned, write_study
-from gemrl.experiments.studies.study import read_study
-from tests.torture import PROOFS
+from gemrl.experiments.studies.toml_file import read_study
+from tests.torture import COMPARED_FILES
 
 OWN = """
 algos = ["gem", "td3"]
@@ -34,7 +34,7 @@ eval_every = 500
 eval_episodes = 1
 settings = ["net_arch=(16,)", "learning_starts=200", "batch_size=16", "buffer_size=1000"]
 """
-PLACES = ("gem/Pendulum-v1/0", "td3/Pendulum-v1/0")
+SUBFOLDERS = ("gem/Pendulum-v1/0", "td3/Pendulum-v1/0")
 
 
 @pytest.fixture(scope="module")
@@ -45,129 +45,130 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(own: Path) -> Path:
-    assert main(["study", str(own), "--out", str(own.parent / "undisturbed"), "--workers", "2"]) == 0
-    return own.parent / "undisturbed"
+def uninterrupted(own: Path) -> Path:
+    assert main(["study", str(own), "--out", str(own.parent / "uninterrupted"), "--workers", "2"]) == 0
+    return own.parent / "uninterrupted"
 
 
-def mine(folder: Path, to: Path) -> Path:
+def copied(folder: Path, to: Path) -> Path:
     shutil.copytree(folder, to)
     return to
 
 
 def times(out: Path) -> dict[Path, int]:
+    """The modification time of every file except study.json."""
     return {
         file.relative_to(out): file.stat().st_mtime_ns for file in out.rglob("*") if file.is_file() and file.name != "study.json"
     }
 
 
-def test_a_study_leaves_runs_as_train_does(undisturbed: Path, tmp_path: Path) -> None:
+def test_runs_are_those_of_gemrl_train(uninterrupted: Path, tmp_path: Path) -> None:
     names = {"run.json", "evaluations.csv", "progress.csv", "learning_curve.png", "model.safetensors", "model.json"}
-    for place in PLACES:
-        assert names_in(undisturbed / place) == names
-    assert names_in(undisturbed) == {"gem", "td3", "study.json"}
-    content = json.loads((undisturbed / "study.json").read_text())
+    for subfolder in SUBFOLDERS:
+        assert names_in(uninterrupted / subfolder) == names
+    assert names_in(uninterrupted) == {"gem", "td3", "study.json"}
+    content = json.loads((uninterrupted / "study.json").read_text())
     assert (content["envs"], content["seeds"], content["steps"]) == (["Pendulum-v1"], [0], 1200)
-    run = describe(undisturbed / PLACES[1])
+    run = describe(uninterrupted / SUBFOLDERS[1])
     assert content["recipes"]["td3"]["Pendulum-v1"] == run["recipe"]
     assert run["threads"] == 1
     settings = "net_arch=(16,)", "learning_starts=200", "batch_size=16", "buffer_size=1000"
-    words = ["train", "Pendulum-v1", "--algo", "td3", "--steps", "1200", "--eval-every", "500", "--eval-episodes", "1"]
-    words += ["--threads", "1", "--run", str(tmp_path / "run"), "--set", *settings]
-    subprocess.run([sys.executable, "-m", "gemrl", *words], check=True, capture_output=True)
-    assert same_runs(undisturbed / PLACES[1], tmp_path / "run")
+    arguments = ["train", "Pendulum-v1", "--algo", "td3", "--steps", "1200", "--eval-every", "500", "--eval-episodes", "1"]
+    arguments += ["--threads", "1", "--run", str(tmp_path / "run"), "--set", *settings]
+    subprocess.run([sys.executable, "-m", "gemrl", *arguments], check=True, capture_output=True)
+    assert same_runs(uninterrupted / SUBFOLDERS[1], tmp_path / "run")
 
 
 def names_in(folder: Path) -> set[str]:
-    """What a person sees there."""
+    """The files and folders that are not hidden."""
     return {file.name for file in folder.iterdir() if not file.name.startswith(".")}
 
 
 def same_runs(one: Path, other: Path) -> bool:
-    return all((one / name).read_bytes() == (other / name).read_bytes() for name in PROOFS)
+    return all((one / name).read_bytes() == (other / name).read_bytes() for name in COMPARED_FILES)
 
 
-def test_what_is_done_is_left_alone(own: Path, undisturbed: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    before = times(undisturbed)
-    assert main(["study", str(own), "--out", str(undisturbed)]) == 0
+def test_finished_runs_are_not_touched(own: Path, uninterrupted: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before = times(uninterrupted)
+    assert main(["study", str(own), "--out", str(uninterrupted)]) == 0
     shown = capsys.readouterr().out
-    assert "2 done, 0 begun, 0 to start" in shown
-    assert "start\n" not in shown.partition("to start\n")[2]
-    assert times(undisturbed) == before
+    assert "2 done, 0 unfinished, 0 not started" in shown
+    assert "starting" not in shown
+    assert times(uninterrupted) == before
 
 
 @pytest.mark.parametrize(
-    ("words", "message"),
+    ("options", "message"),
     [
-        (["--steps", "600"], "steps is 1,200 there and 600 here"),
-        (["--eval-every", "700"], "eval_every is 500 there and 700 here"),
-        (["--set", "tau=0.5"], "tau is 0.6 there and 0.5 here"),
+        (["--steps", "600"], "steps is 1,200 there but 600 here"),
+        (["--eval-every", "700"], "eval_every is 500 there but 700 here"),
+        (["--set", "tau=0.5"], "tau is 0.6 there but 0.5 here"),
     ],
 )
-def test_another_run_in_the_folder_stops_it(
-    own: Path, undisturbed: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
+def test_different_run_in_the_folder_is_refused(
+    own: Path, uninterrupted: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before = times(undisturbed)
-    assert main(["study", str(own), "--out", str(undisturbed), *words]) == 2
-    assert f"{undisturbed / PLACES[0]} holds another run: {message}" in capsys.readouterr().err
-    assert times(undisturbed) == before
+    before = times(uninterrupted)
+    assert main(["study", str(own), "--out", str(uninterrupted), *options]) == 2
+    assert f"{uninterrupted / SUBFOLDERS[0]} contains a different run: {message}" in capsys.readouterr().err
+    assert times(uninterrupted) == before
 
 
-def test_results_alone_count_as_finished(
-    own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def test_results_without_models_count_as_finished(
+    own: Path, uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    out = mine(undisturbed, tmp_path / "out")
+    out = copied(uninterrupted, tmp_path / "out")
     assert main(["study", str(own), "--out", str(out), "--results-only"]) == 0
-    for place in PLACES:
-        assert names_in(out / place) == {"run.json", "evaluations.csv", "progress.csv", "finished.json"}
+    for subfolder in SUBFOLDERS:
+        assert names_in(out / subfolder) == {"run.json", "evaluations.csv", "progress.csv", "finished.json"}
     before = times(out)
-    for words in ([], ["--results-only"]):
-        assert main(["study", str(own), "--out", str(out), *words]) == 0
-    assert main(["resume", str(out / PLACES[0])]) == 0
+    for options in ([], ["--results-only"]):
+        assert main(["study", str(own), "--out", str(out), *options]) == 0
+    assert main(["resume", str(out / SUBFOLDERS[0])]) == 0
     assert "is finished" in capsys.readouterr().out
-    assert main(["resume", str(out / PLACES[0]), "--steps", "5000"]) == 2
-    assert "keeps no checkpoint" in capsys.readouterr().err
+    assert main(["resume", str(out / SUBFOLDERS[0]), "--steps", "5000"]) == 2
+    assert "has no checkpoint" in capsys.readouterr().err
     assert times(out) == before
-    with (out / PLACES[0] / "evaluations.csv").open("a") as file:
+    with (out / SUBFOLDERS[0] / "evaluations.csv").open("a") as file:
         file.write("9999,1,1,1,1\n")
     assert main(["study", str(own), "--out", str(out)]) == 1
     assert "evaluations.csv is damaged" in capsys.readouterr().err
 
 
-def test_what_is_kept_is_remembered(own: Path, tmp_path: Path) -> None:
-    """A later start without a word on it removes nothing that an earlier one was to keep."""
+def test_kept_files_are_remembered(own: Path, tmp_path: Path) -> None:
+    """A later start without the option keeps what an earlier one asked for."""
     chosen = read_study(own)
     plans = planned(chosen, tmp_path)
-    for asked, kept in (
+    for requested, kept in (
         (None, Keep.MODELS),
         (Keep.ALL, Keep.ALL),
         (None, Keep.ALL),
         (Keep.RESULTS, Keep.RESULTS),
         (None, Keep.RESULTS),
     ):
-        assert write_study(chosen, plans, tmp_path, asked) is kept
+        assert write_study(chosen, plans, tmp_path, requested) is kept
 
 
-def test_a_second_study_in_the_folder_is_refused(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_folder_in_use_is_refused(own: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with exclusive(tmp_path):
         assert main(["study", str(own), "--out", str(tmp_path)]) == 2
     assert "another process is using" in capsys.readouterr().err
 
 
-def test_runs_of_other_code_are_told(own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = mine(undisturbed, tmp_path / "out")
+def test_note_if_the_code_has_changed(own: Path, uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = copied(uninterrupted, tmp_path / "out")
     file = next(out.glob("gem/*/0/run.json"))
     content = json.loads(file.read_text())
     file.write_text(json.dumps(content | {"versions": content["versions"] | {"source": "0123456789ab"}}))
     assert main(["study", str(own), "--out", str(out), "--dry-run"]) == 0
-    assert "code has changed since 1 of these runs began" in capsys.readouterr().out
+    assert "code has changed since 1 of these runs started" in capsys.readouterr().out
 
 
-def test_more_seeds_later_are_added(own: Path, undisturbed: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    out = mine(undisturbed, tmp_path / "out")
+def test_adding_seeds_and_recipes(own: Path, uninterrupted: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = copied(uninterrupted, tmp_path / "out")
     assert main(["study", str(own), "--out", str(out), "--algo", "gem", "--seeds", "2", "--dry-run"]) == 0
     shown = capsys.readouterr().out
-    assert "1 done, 0 begun, 1 to start" in shown
+    assert "1 done, 0 unfinished, 1 not started" in shown
     assert "code has changed" not in shown
     assert json.loads((out / "study.json").read_text())["seeds"] == [0]  # a dry run writes nothing
     more = read_study(own).scaled(algos=("gem", "sac"), seeds=2)
@@ -179,7 +180,7 @@ def test_more_seeds_later_are_added(own: Path, undisturbed: Path, tmp_path: Path
         ["gem", "td3", "sac"],
     )
     other = read_study(own).scaled(envs=("MountainCarContinuous-v0",), steps=99)
-    with pytest.raises(RunFolderError, match="holds another study: steps is 1,200 there and 99 here"):
+    with pytest.raises(RunFolderError, match="contains a different study: steps is 1,200 there but 99 here"):
         write_study(other, planned(other, out), out)
     (out / "study.json").write_text("{")
     assert main(["study", str(own), "--out", str(out)]) == 2
@@ -200,14 +201,14 @@ gymnasium.register("Faulty-v0", Faulty, max_episode_steps=100)
 """
 
 
-def test_a_run_that_fails_is_tried_again_and_told_and_the_others_go_on(
+def test_failed_run_is_tried_again_and_reported_while_others_continue(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "faulty.py").write_text(FAULTY)
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(tmp_path), *sys.path]))
-    words = ["--env", "faulty:Faulty-v0", "Pendulum-v1", "--algo", "td3", "--steps", "150", "--workers", "1"]
-    assert main(["study", str(own), "--out", str(tmp_path / "out"), *words]) == 1
+    options = ["--env", "faulty:Faulty-v0", "Pendulum-v1", "--algo", "td3", "--steps", "150", "--workers", "1"]
+    assert main(["study", str(own), "--out", str(tmp_path / "out"), *options]) == 1
     shown = capsys.readouterr().out
     reason = "the environment raised RuntimeError at .*: the motor is hot"
     assert len(re.findall(rf"Faulty-v0, seed 0: failed and will be tried once more: {reason}", shown)) == 1
@@ -217,82 +218,82 @@ def test_a_run_that_fails_is_tried_again_and_told_and_the_others_go_on(
     assert read_evaluations(tmp_path / "out" / "td3" / "Pendulum-v1" / "0")["step"].tolist() == [150]
 
 
-class Begun:
-    """A study in a process of its own, whose words go to a file."""
+class StudyProcess:
+    """A study in a separate process, whose output goes to a file."""
 
     def __init__(self, own: Path, out: Path, log: Path) -> None:
         self.out, self._log = out, log
         code = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
-        code += "from gemrl.cli import main; sys.exit(main(sys.argv[1:]))"
-        words = ["study", str(own), "--out", str(out), "--workers", "2", "--checkpoint-every", "100", "--keep-checkpoints"]
+        code += "from gemrl.cli.main import main; sys.exit(main(sys.argv[1:]))"
+        arguments = ["study", str(own), "--out", str(out), "--workers", "2", "--checkpoint-every", "100", "--keep-checkpoints"]
         with log.open("a") as file:
-            self.process = subprocess.Popen([sys.executable, "-c", code, *words], stdout=file, stderr=file, env=os.environ)
+            self.process = subprocess.Popen([sys.executable, "-c", code, *arguments], stdout=file, stderr=file, env=os.environ)
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         return self._log.read_text() if self._log.exists() else ""
 
     @property
     def workers(self) -> list[int]:
-        """The processes of its runs."""
+        """The process ids of its runs."""
         try:
             return [int(pid) for pid in Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()]
         except OSError:
             return []
 
     def steps(self) -> int:
-        """How far all its runs are, by their checkpoints."""
+        """The sum of the steps of all checkpoints."""
         names = [int(folder.name) for folder in self.out.glob("*/*/*/checkpoints/[0-9]*")]
         return sum(names)
 
     def wait_for_progress(self) -> None:
-        """Until a run has a new checkpoint, or the study ends."""
+        """Waits until a run has a new checkpoint, or the study ends."""
         start, deadline = self.steps(), time.monotonic() + 240
         while self.steps() == start and self.process.poll() is None and time.monotonic() < deadline:
             time.sleep(0.02)
 
     def kill_a_worker(self, rng: random.Random) -> None:
-        """Until the study says that one was killed, which it does not if that was at its end anyway; or the study ends."""
-        before, deadline = self.said.count(KILLED), time.monotonic() + 240
-        while self.said.count(KILLED) == before and self.process.poll() is None and time.monotonic() < deadline:
+        """Kills workers until the study reports one as killed (not if it was just finishing), or the study ends."""
+        before, deadline = self.output.count(KILLED), time.monotonic() + 240
+        while self.output.count(KILLED) == before and self.process.poll() is None and time.monotonic() < deadline:
             with contextlib.suppress(ProcessLookupError, IndexError):
                 os.kill(rng.choice(self.workers), signal.SIGKILL)
             noticed = time.monotonic() + 3
-            while self.said.count(KILLED) == before and time.monotonic() < noticed:
+            while self.output.count(KILLED) == before and time.monotonic() < noticed:
                 time.sleep(0.05)
 
 
-KILLED = "was killed; it will go on from its last checkpoint"
+KILLED = "was killed; it will be resumed from its last checkpoint"
 
 
-def test_kills_at_random_moments(own: Path, undisturbed: Path, tmp_path: Path) -> None:
-    """Study and workers are killed; in the end every run is there once, and equal to one that was left alone."""
+def test_kills_at_random_moments(own: Path, uninterrupted: Path, tmp_path: Path) -> None:
+    """The study and its workers are killed. In the end every run exists once and equals an uninterrupted one."""
     rng, log = random.Random(0), tmp_path / "log.txt"
-    for sitting in ("interrupted", "killed", "left alone"):
-        study = Begun(own, tmp_path / "out", log)
-        for _ in range(2 if sitting == "killed" else 1):
+    for ending in ("interrupted", "killed", "finished"):
+        study = StudyProcess(own, tmp_path / "out", log)
+        for _ in range(2 if ending == "killed" else 1):
             study.wait_for_progress()
             time.sleep(rng.uniform(0, 0.3))
             study.kill_a_worker(rng)
-        if sitting == "left alone":
+        if ending == "finished":
             break
         study.wait_for_progress()
         workers = study.workers
-        study.process.send_signal(signal.SIGINT if sitting == "interrupted" else signal.SIGKILL)
-        assert study.process.wait(240) == (130 if sitting == "interrupted" else -signal.SIGKILL), study.said
-        if sitting == "interrupted":
-            assert "the same command continues" in study.said
+        study.process.send_signal(signal.SIGINT if ending == "interrupted" else signal.SIGKILL)
+        assert study.process.wait(240) == (130 if ending == "interrupted" else -signal.SIGKILL), study.output
+        if ending == "interrupted":
+            assert "the same command continues" in study.output
             assert not any(Path(f"/proc/{pid}").exists() for pid in workers)
         else:
             deadline = time.monotonic() + 120
             while any(Path(f"/proc/{pid}").exists() for pid in workers):
-                assert time.monotonic() < deadline, "a run goes on unseen"
+                assert time.monotonic() < deadline, "a worker outlived its study"
                 time.sleep(0.1)
-    assert study.process.wait(600) == 0, study.said
-    assert study.said.count(KILLED) >= 2
-    for place in PLACES:
-        assert same_runs(undisturbed / place, tmp_path / "out" / place)
-        assert study.said.count(f"{place.split('/')[0]} on Pendulum-v1, seed 0: done") == 1
-        steps = [line.split(",")[0] for line in (tmp_path / "out" / place / "progress.csv").read_text().splitlines()[1:]]
+    assert study.process.wait(600) == 0, study.output
+    assert study.output.count(KILLED) >= 2
+    for subfolder in SUBFOLDERS:
+        assert same_runs(uninterrupted / subfolder, tmp_path / "out" / subfolder)
+        assert study.output.count(f"{subfolder.split('/')[0]} on Pendulum-v1, seed 0: done") == 1
+        steps = [line.split(",")[0] for line in (tmp_path / "out" / subfolder / "progress.csv").read_text().splitlines()[1:]]
         assert len(set(steps)) == len(steps)
-    assert {str(file.parent.relative_to(tmp_path / "out")) for file in tmp_path.rglob("run.json")} == set(PLACES)
+    assert {str(file.parent.relative_to(tmp_path / "out")) for file in tmp_path.rglob("run.json")} == set(SUBFOLDERS)

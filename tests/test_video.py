@@ -46,7 +46,7 @@ def test_a_film_stays_until_there_is_another(tmp_path: Path, capsys: pytest.Capt
     (tmp_path / "best.mp4").write_bytes(b"a film")
     for name in ("best.mp4", "new.mp4"):
         assert main(["evaluate", str(tmp_path / "run"), "--video", str(tmp_path / name)]) == 2
-        assert "holds no trained model" in capsys.readouterr().err
+        assert "contains no trained model" in capsys.readouterr().err
     assert (tmp_path / "best.mp4").read_bytes() == b"a film"
     assert not (tmp_path / "new.mp4").exists()
 

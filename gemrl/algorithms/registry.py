@@ -18,6 +18,7 @@ from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
 from gemrl.core.exceptions import BadValue, UnsupportedSpace
 from gemrl.core.layout import Layout
 from gemrl.core.literals import split_setting
+from gemrl.core.mappings import differences
 from gemrl.core.suggestions import unknown
 
 __all__ = [
@@ -242,17 +243,12 @@ def difference(a: BaseRecipe, b: BaseRecipe) -> dict[str, tuple[Any, Any]]:
 
     Where both hold a part of the same kind, the part's own fields are named.
     """
-    return _difference({"family": a.family} | vars(a), {"family": b.family} | vars(b))
+    return _named({"family": a.family} | vars(a), {"family": b.family} | vars(b))
 
 
-def _difference(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+def _named(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, tuple[Any, Any]]:
+    """The fields that differ, those of parts of the same kind by their own names."""
     found: dict[str, tuple[Any, Any]] = {}
-    for name in dict.fromkeys([*first, *second]):
-        one, other = first.get(name), second.get(name)
-        if one == other:
-            continue
-        if is_dataclass(one) and type(one) is type(other):
-            found |= _difference(vars(one), vars(other))
-        else:
-            found[name] = one, other
+    for name, (one, other) in differences(first, second).items():
+        found |= _named(vars(one), vars(other)) if is_dataclass(one) and type(one) is type(other) else {name: (one, other)}
     return found

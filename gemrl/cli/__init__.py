@@ -1,1 +1,1 @@
-"""The command line: one file a command. The only layer that knows argparse and rich."""
+"""The command line, one module per command. The only layer that uses argparse and rich."""

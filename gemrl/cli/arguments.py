@@ -1,4 +1,4 @@
-"""Types and options that several commands share."""
+"""Argument types and options shared by several commands."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 from gemrl.core.processes import ENV_TIMEOUT
 
 Subcommands: TypeAlias = "argparse._SubParsersAction[Any]"
-"""What commands are added to; argparse has no public name for it."""
+"""The object that commands are added to; argparse has no public name for it."""
 
 
 def whole(text: str) -> int:
-    """A whole number of at least 0, such as 1e6 or 1,000,000."""
+    """Parses a whole number of at least 0, such as 1e6 or 1,000,000."""
     digits = text.replace(",", "")
     try:
-        number = int(digits) if digits.isdecimal() else float(digits)  # a float would round a long one
+        number = int(digits) if digits.isdecimal() else float(digits)  # float would round large integers
         if number != int(number) or number < 0:
             raise ValueError
     except (ValueError, OverflowError):
@@ -24,7 +24,7 @@ def whole(text: str) -> int:
 
 
 def fraction(text: str) -> float:
-    """A number from 0 to 1."""
+    """Parses a number from 0 to 1."""
     try:
         number = float(text)
     except ValueError:
@@ -35,7 +35,7 @@ def fraction(text: str) -> float:
 
 
 def count(text: str) -> int:
-    """A whole number of at least 1."""
+    """Parses a whole number of at least 1."""
     try:
         number = whole(text)
     except argparse.ArgumentTypeError:
@@ -46,29 +46,29 @@ def count(text: str) -> int:
 
 
 def add_env_args(parser: argparse.ArgumentParser) -> None:
-    """The option --env-args."""
+    """Adds the option --env-args."""
     parser.add_argument(
         "--env-args",
         action="extend",
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="arguments of the environment, such as is_slippery=False max_episode_steps=200 \"map_name='8x8'\"",
+        help="keyword arguments of the environment, such as is_slippery=False max_episode_steps=200 \"map_name='8x8'\"",
     )
 
 
 def add_env_timeout(parser: argparse.ArgumentParser, default: int | None) -> None:
-    """The option --env-timeout; a run keeps it."""
-    usual = str(default) if default else f"what the run was started with, usually {ENV_TIMEOUT}"
+    """Adds the option --env-timeout, which is stored with the run. None: by default, the stored value."""
+    shown = str(default) if default else f"the value the run was started with, usually {ENV_TIMEOUT}"
     parser.add_argument(
         "--env-timeout",
         type=count,
         default=default,
         metavar="S",
-        help=f"seconds an environment may take to answer (default: {usual})",
+        help=f"seconds that one call of the environment may take (default: {shown})",
     )
 
 
 def add_device(parser: argparse.ArgumentParser) -> None:
-    """The option --device."""
-    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="where to compute (default: auto)")
+    """Adds the option --device."""
+    parser.add_argument("--device", choices=("auto", "cpu", "gpu"), default="auto", help="device to run on (default: auto)")

@@ -1,4 +1,4 @@
-"""`gemrl compare`: other people's results next to runs."""
+"""`gemrl compare`: compares runs with published results."""
 
 from __future__ import annotations
 
@@ -16,28 +16,28 @@ if TYPE_CHECKING:
 
     from gemrl.analysis.results.collection import Collection
 
-WIDEST = 6
-"""Columns for our methods in the terminal; the page shows all of them."""
+MAX_METHODS = 6
+"""Methods shown in the terminal; the HTML page shows all of them."""
 
 
 def add(commands: Subcommands) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "compare",
-        help="show other people's results next to runs",
-        description="Print our returns next to other people's at the same steps, and write the report with their curves in it.",
-        epilog="FILE has the columns method, env, step, return, and optionally source. Versions of environments may differ.",
+        help="compare runs with published results",
+        description="Print the returns of runs next to published returns at the same steps, and write a report with both curves.",
+        epilog="FILE has the columns method, env, step, return and optionally source. Environment versions may differ.",
         allow_abbrev=False,
     )
     add_page_options(parser, "compare.html")
     parser.add_argument(
-        "--csv", type=Path, action="append", required=True, metavar="FILE", help="their results; may be given several times"
+        "--csv", type=Path, action="append", required=True, metavar="FILE", help="published results; may be given several times"
     )
     parser.set_defaults(command=compare)
 
 
 def compare(options: argparse.Namespace) -> int:
-    """Prints both sides, and writes the page with both in it; the exit code."""
+    """Prints both results and writes the page with both; returns the exit code."""
     from gemrl.analysis.report.comparison import beside, read_points
     from gemrl.analysis.report.summary import shared_rows
     from gemrl.analysis.results.collection import collect
@@ -47,38 +47,37 @@ def compare(options: argparse.Namespace) -> int:
     points = [point for file in options.csv for point in read_points(file)]
     others, elsewhere = beside(collection, points)
     if not others:
-        raise BadValue(f"none of their tasks has runs here: theirs are {', '.join(elsewhere)}; ours {', '.join(collection.envs)}")
+        theirs, ours = ", ".join(elsewhere), ", ".join(collection.envs)
+        raise BadValue(f"no environment in the CSV files has runs here: the files have {theirs}; the runs have {ours}")
     rows = shared_rows(collection, others)
     if rows:
         show(comparison_table(collection, rows))
     else:
-        print("none of their steps lies within our runs, so only the page shows both")
+        print("no step in the CSV files is covered by the runs, so only the page shows both")
     if elsewhere:
-        print(f"without runs here: {', '.join(elsewhere)}")
+        print(f"no runs here for: {', '.join(elsewhere)}")
     return publish(options, collection, options.out or options.runs / "compare.html", others)
 
 
 def comparison_table(collection: Collection, rows: Sequence[dict[str, Any]]) -> Table:
-    """Their results and ours, for the terminal."""
+    """A table of published returns and ours, for the terminal."""
     from rich import box
     from rich.markup import escape
     from rich.table import Table
 
     every = [name for name in collection.methods if any(name in row["ours"] for row in rows)]
-    names, more = every[:WIDEST], len(every) - WIDEST
-    table = Table(
-        "task", "theirs", box=box.SIMPLE_HEAD, caption=f"{more} more of our methods are in the page" if more > 0 else None
-    )
-    for title in ("step", "their return", *map(escape, names)):
+    names, more = every[:MAX_METHODS], len(every) - MAX_METHODS
+    table = Table("task", "published", box=box.SIMPLE_HEAD, caption=f"the page shows {more} more methods" if more > 0 else None)
+    for title in ("step", "published return", *map(escape, names)):
         table.add_column(title, justify="right")
     for row in sorted(rows, key=lambda row: (row["beside"], row["step"])):
-        ours = (_spelled(row["ours"][name]) if name in row["ours"] else "" for name in names)
-        task = row["beside"] if row["beside"] == row["env"] else f"{row['beside']} (theirs: {row['env']})"
-        table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", _spelled(row["value"]), *ours)
+        ours = (_formatted(row["ours"][name]) if name in row["ours"] else "" for name in names)
+        task = row["beside"] if row["beside"] == row["env"] else f"{row['beside']} (published: {row['env']})"
+        table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", _formatted(row["value"]), *ours)
     return table
 
 
-def _spelled(value: float) -> str:
+def _formatted(value: float) -> str:
     from gemrl.analysis.report.markdown import digits
 
     return f"{value:,.{digits(value)}f}"

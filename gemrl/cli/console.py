@@ -1,4 +1,4 @@
-"""The terminal: progress bars, tables and lines. Where the output is not a terminal, plain lines."""
+"""Terminal output: progress bars, tables and lines. Plain lines if the output is not a terminal."""
 
 from __future__ import annotations
 
@@ -16,19 +16,20 @@ from gemrl.training.display import evaluation_line
 from gemrl.training.loop import Event
 
 LONG = 10.0
-"""Seconds from which on a round that refreshes the memory is told."""
+"""A round that refreshes the memory is mentioned if it takes longer than this many seconds."""
 
 
 class _Title(ProgressColumn):
-    """The title, and what has taken long already: it is drawn by another thread while a round computes."""
+    """The title, and the activity that training waits for. Another thread draws it while a round computes."""
 
     def render(self, task: Task) -> Text:
-        what, due = task.fields["waiting"] or ("", 0.0)
-        return Text(f"{task.description} ({what})" if what and monotonic() >= due else task.description, style="bold")
+        activity, due = task.fields["waiting"] or ("", 0.0)
+        visible = activity and monotonic() >= due
+        return Text(f"{task.description} ({activity})" if visible else task.description, style="bold")
 
 
 class _Speed(ProgressColumn):
-    """Steps per second over the last seconds."""
+    """Steps per second, averaged over the last seconds."""
 
     def render(self, task: Task) -> Text:
         speed = task.finished_speed or task.speed
@@ -36,9 +37,9 @@ class _Speed(ProgressColumn):
 
 
 def with_progress(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
-    """The same moments, shown as they pass by: a live bar on a terminal, a line per evaluation elsewhere.
+    """Passes on the events and shows progress: a live bar on a terminal, a line per evaluation elsewhere.
 
-    Close it, if it may be left early: else the bar stays on the screen.
+    Close the generator if you leave it early. Otherwise the bar stays on the screen.
     """
     console = Console()
     columns = (
@@ -57,24 +58,24 @@ def with_progress(events: Iterator[Event], steps: int, title: str) -> Generator[
 
 
 class _Bar:
-    """One training in a progress display."""
+    """The progress bar of one training."""
 
     def __init__(self, progress: Progress, steps: int, title: str) -> None:
         self._progress = progress
         self._bar = progress.add_task(title, total=steps, last="", waiting=None)
         self._shown = 0.0
         self._waiting: tuple[Event, float] | None = None
-        self._told: set[str] = set()
+        self._mentioned: set[str] = set()
 
     def show(self, event: Event) -> None:
-        """Shows what happens, or what is about to."""
+        """Shows an event: a finished step or evaluation, or a slow activity that is about to start."""
         if self._waiting:
-            self._waited(*self._waiting)
+            self._report_wait(*self._waiting)
             self._waiting = None
         if event.compiling or event.refreshing:
             now = monotonic()
             self._waiting = event, now
-            waiting = ("compiling", now) if event.compiling else ("a round that refreshes the memory", now + LONG)
+            waiting = ("compiling", now) if event.compiling else ("refreshing the memory", now + LONG)
             self._progress.update(self._bar, waiting=waiting, completed=event.step)
             return
         if event.losses is not None or event.evaluation or monotonic() - self._shown > 0.1:
@@ -86,44 +87,45 @@ class _Bar:
             last = f"return {result.return_mean:,.1f} error {result.estimation_error:+,.1f}"
             self._progress.update(self._bar, last=last)
 
-    def _waited(self, event: Event, since: float) -> None:
+    def _report_wait(self, event: Event, since: float) -> None:
+        """Prints, once per activity, how long compiling or a long refresh took."""
         seconds, line = monotonic() - since, ""
-        what = "compiling" if event.compiling else "refreshing"
-        if event.compiling and seconds >= 0.1:  # tables have nothing to compile
-            line = f"first round: {seconds:.1f} s, compiling included"
+        activity = "compiling" if event.compiling else "refreshing"
+        if event.compiling and seconds >= 0.1:  # tabular agents compile nothing
+            line = f"first round: {seconds:.1f} s, including compilation"
         elif seconds > LONG:
-            line = f"step {event.step:>9,}  a round that refreshed the memory took {seconds:.0f} s, and will from time to time"
-        if line and what not in self._told:
-            self._told.add(what)
+            line = f"step {event.step:>9,}  a round with a memory refresh took {seconds:.0f} s; this will happen again"
+        if line and activity not in self._mentioned:
+            self._mentioned.add(activity)
             self._progress.console.print(line, highlight=False, soft_wrap=True)
 
 
 class Terminal:
-    """What a run shows on the terminal."""
+    """Shows the progress and messages of a run on the terminal."""
 
     def __init__(self) -> None:
         self._console = Console()
 
     def progress(self, events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
-        """The same moments of a training, with a progress bar."""
+        """Passes on the events of training and shows a progress bar."""
         return with_progress(events, steps, title)
 
     def say(self, line: str) -> None:
         """Prints a line."""
         self._console.print(line, highlight=False, soft_wrap=True, markup=False)
 
-    def working(self, words: str) -> AbstractContextManager[Any]:
-        """Shows a spinner, while it lasts, with what is being done."""
-        return self._console.status(words) if self._console.is_terminal else nullcontext()
+    def working(self, activity: str) -> AbstractContextManager[Any]:
+        """Shows an activity with a spinner until the context ends."""
+        return self._console.status(activity) if self._console.is_terminal else nullcontext()
 
 
-def working(words: str) -> AbstractContextManager[Any]:
-    """Shows a spinner, while it lasts, with what is being done."""
-    return Terminal().working(words)
+def working(activity: str) -> AbstractContextManager[Any]:
+    """Shows an activity with a spinner until the context ends."""
+    return Terminal().working(activity)
 
 
 def show(*tables: Table) -> None:
-    """Prints tables; 160 columns wide if the output is not a terminal."""
+    """Prints tables, 160 characters wide if the output is not a terminal."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=160)

@@ -1,4 +1,4 @@
-"""The entry point of the command `gemrl`. Threads are set before numpy and JAX are loaded, so nothing heavy is imported here."""
+"""The entry point of the command `gemrl`. It imports nothing heavy: threads must be set before numpy and JAX are loaded."""
 
 import io
 import sys
@@ -8,8 +8,8 @@ from gemrl.core.threads import set_threads
 
 
 def script() -> None:
-    """Runs the command line and exits with its code."""
-    for stream in (sys.stdout, sys.stderr):  # a folder's name may hold characters that the terminal cannot show
+    """Runs the command line and exits with its exit code."""
+    for stream in (sys.stdout, sys.stderr):  # a folder name may contain characters that the terminal cannot show
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     set_threads(sys.argv[1:])

@@ -1,4 +1,4 @@
-"""`gemrl evaluate`: score a trained run, film it or watch it."""
+"""`gemrl evaluate`: evaluates the trained model of a run, records a video of it or shows it."""
 
 from __future__ import annotations
 
@@ -7,34 +7,35 @@ from contextlib import closing
 from pathlib import Path
 
 from gemrl.cli.arguments import Subcommands, add_device, count, whole
+from gemrl.cli.text import counted
 from gemrl.core.exit_codes import DONE
 
 
 def add(commands: Subcommands) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "evaluate",
-        help="score a trained run, film it or watch it",
-        description="Score the trained model of a run on episodes of the deterministic policy.",
-        epilog="Videos of MuJoCo tasks are rendered off screen through EGL: Debian's package is libegl1.",
+        help="evaluate a trained model, record a video or watch it",
+        description="Evaluate the trained model of a run with its deterministic policy.",
+        epilog="Videos of MuJoCo tasks are rendered off-screen with EGL (on Debian: apt install libegl1).",
         allow_abbrev=False,
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="a run's folder")
-    parser.add_argument("--episodes", type=count, default=10, metavar="K", help="how many episodes (default: 10)")
+    parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    parser.add_argument("--episodes", type=count, default=10, metavar="K", help="number of episodes (default: 10)")
     parser.add_argument(
         "--seed",
         type=whole,
         metavar="S",
-        help="the seed of the episodes (default: the run's, whose evaluations play the same episodes)",
+        help="seed of the episodes (default: the run's seed, which gives the episodes of its own evaluations)",
     )
-    parser.add_argument("--video", type=Path, metavar="FILE", help="film the first episode into FILE (.mp4 or .gif)")
+    parser.add_argument("--video", type=Path, metavar="FILE", help="record the first episode to FILE (.mp4 or .gif)")
     parser.add_argument("--render", action="store_true", help="show the first episode in a window")
     add_device(parser)
     parser.set_defaults(command=evaluate)
 
 
 def evaluate(options: argparse.Namespace) -> int:
-    """Scores a run's model, films it or shows it; the exit code."""
+    """Evaluates the model of a run, records or shows an episode; returns the exit code."""
     from gemrl.analysis.video import check_film, check_mode, check_screen, film, watch
     from gemrl.experiments.description import env_title, environment_of
     from gemrl.experiments.run_folder import describe
@@ -47,20 +48,20 @@ def evaluate(options: argparse.Namespace) -> int:
         check_screen()
         check_mode(environment, "human")
     environment().close()
-    from gemrl.experiments.loading import load  # JAX takes its time, and an environment that cannot be made is reported first
+    from gemrl.experiments.loading import load  # JAX loads slowly, so errors of the environment are reported first
     from gemrl.training.display import evaluation_line
     from gemrl.training.evaluation import Evaluator
 
     model = load(options.run, device=options.device)
     if options.video:
         frames = film(model, environment, seed, options.video)
-        print(f"filmed {frames} frames into {options.video}")
+        print(f"wrote {frames} frames to {options.video}")
     if options.render:
         watch(model, environment, seed)
     evaluator = Evaluator(environment, episodes=options.episodes, seed=seed)
     with closing(evaluator):
         result = evaluator(model.agent)
-    other = "" if seed == run["seed"] else f" of seed {seed}"
-    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {options.episodes} episodes{other}")
+    other = "" if seed == run["seed"] else f" with seed {seed}"
+    print(f"{run['algo']} on {env_title(run)}, seed {run['seed']}, {counted(options.episodes, 'episode')}{other}")
     print(evaluation_line(model.num_timesteps, result))
     return DONE

@@ -1,4 +1,4 @@
-"""`gemrl export`: runs in the files that rl-zoo3's plots read."""
+"""`gemrl export`: writes runs in the format that the plotting scripts of rl-zoo3 read."""
 
 from __future__ import annotations
 
@@ -6,30 +6,31 @@ import argparse
 from pathlib import Path
 
 from gemrl.cli.arguments import Subcommands
+from gemrl.cli.text import counted
 from gemrl.core.exit_codes import DONE
 
 
 def add(commands: Subcommands) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "export",
-        help="write runs as rl-zoo3's evaluations.npz",
-        description="Write each run below a folder as OUT/<method>/<env>_<n>/evaluations.npz, which rl-zoo3's plots read.",
+        help="export runs to the format of rl-zoo3",
+        description="Write each run below a folder to OUT/<method>/<env>_<n>/evaluations.npz, which rl-zoo3 can plot.",
         allow_abbrev=False,
     )
     parser.add_argument("runs", type=Path, metavar="DIR", help="the folder of runs")
-    parser.add_argument("--out", type=Path, default=Path("logs"), metavar="OUT", help="where they go (default: logs)")
+    parser.add_argument("--out", type=Path, default=Path("logs"), metavar="OUT", help="output folder (default: logs)")
     parser.set_defaults(command=export)
 
 
 def export(options: argparse.Namespace) -> int:
-    """Writes every run's evaluations.npz; the exit code."""
+    """Writes evaluations.npz for every run; returns the exit code."""
     from gemrl.analysis.report.rl_zoo3 import export_runs
     from gemrl.analysis.results.collection import collect
 
     collection = collect(options.runs)
-    count = export_runs(collection, options.out)
-    print(f"wrote {count} runs to {options.out}, as <method>/<env>_<n>/evaluations.npz")
+    written = export_runs(collection, options.out)
+    print(f"wrote {counted(written, 'run')} to {options.out}, as <method>/<env>_<n>/evaluations.npz")
     for run in collection.unfinished():
         print(f"not finished, but written: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
     for reason in collection.unread:

@@ -1,4 +1,4 @@
-"""`gemrl figure`: draw a figure of the paper, or of any study, from runs."""
+"""`gemrl figure`: draws a figure of the paper, or of any study, from runs."""
 
 from __future__ import annotations
 
@@ -13,23 +13,26 @@ FORMATS = ("png", "svg", "pdf")
 
 
 def add(commands: Subcommands) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "figure",
         help="draw a figure of the paper from runs",
         description="Draw a figure of the paper from a study's runs, as PNG, SVG and PDF. Panels without runs are left out.",
-        epilog="NAME: mujoco, ablation, nstep, atari, atari-rollout, atari-sticky; the name of DIR's study; or all",
+        epilog="NAME is mujoco, ablation, nstep, atari, atari-rollout or atari-sticky, the name of the study in DIR, or all.",
         allow_abbrev=False,
     )
-    parser.add_argument("name", metavar="NAME", help="the figure: a study's name, or all for every task that has runs")
+    parser.add_argument("name", metavar="NAME", help="name of a study, or `all` for every task that has runs")
     parser.add_argument(
         "--runs", type=Path, metavar="DIR", help="the folder of runs (default: studies/NAME if it exists, else runs)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the files go (default: the folder of runs)")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: the folder of runs)")
     parser.add_argument(
-        "--smooth", type=_window, metavar="N", help="evaluations averaged, odd (default: 5 if there are 50 or more, else 1)"
+        "--smooth",
+        type=_window,
+        metavar="N",
+        help="window of the moving average in evaluations, an odd number (default: 5 with 50 or more evaluations, else 1)",
     )
-    parser.add_argument("--format", action="extend", nargs="+", choices=FORMATS, help="kinds of files (default: all three)")
+    parser.add_argument("--format", action="extend", nargs="+", choices=FORMATS, help="file formats (default: all three)")
     parser.set_defaults(command=figure)
 
 
@@ -40,7 +43,7 @@ def _window(text: str) -> int:
 
 
 def figure(options: argparse.Namespace) -> int:
-    """Draws a figure into files and says what is missing in it; the exit code."""
+    """Draws a figure, writes its files and prints what is missing in it; returns the exit code."""
     from gemrl.analysis.figures.paper import chosen, draw
     from gemrl.analysis.results.collection import collect
     from gemrl.cli.console import working
@@ -67,5 +70,5 @@ RUNS = Path("runs")
 
 
 def first_folder(*candidates: Path) -> Path:
-    """The first of these folders that exists; else `runs`, where `gemrl train` puts its runs."""
+    """The first of these folders that exists; otherwise `runs`, the default of `gemrl train`."""
     return next((folder for folder in candidates if folder.is_dir()), RUNS)

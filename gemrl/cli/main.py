@@ -1,4 +1,4 @@
-"""The command line: parses the words, runs the command and turns errors into one line and an exit code."""
+"""The command line: parses the arguments, runs the command and turns errors into one line and an exit code."""
 
 from __future__ import annotations
 
@@ -15,23 +15,22 @@ from gemrl.core.suggestions import unknown
 from gemrl.core.version import __version__
 
 COMMANDS = (train, resume, evaluate, memory, study, figure, report, compare, export, algos, theory)
-"""Every command is a module with a function `add`."""
+"""The modules of all commands. Each has a function `add`."""
 
 
 class _Parser(argparse.ArgumentParser):
-    """A parser whose errors are exceptions, to be told in one line."""
+    """A parser that raises BadValue for wrong arguments, which `main` prints in one line."""
 
     def error(self, message: str) -> NoReturn:
-        if message.endswith("required: ENV"):  # an option of many values takes what stands behind it
+        if message.endswith("required: ENV"):  # an option with several values consumes what follows it
             message += " (it comes first, before --set and --env-args)"
         raise BadValue(f"{message}; see `{self.prog} --help`")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line; its exit code."""
-    words = list(sys.argv[1:] if arguments is None else arguments)
+    """Runs the command line; returns the exit code."""
     try:
-        options = parse(words)
+        options = parse(list(sys.argv[1:] if arguments is None else arguments))
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except GemrlError as error:
@@ -43,13 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
-    except OSError as error:  # such as a folder that may not be looked into
+    except OSError as error:  # such as a folder without read permission
         print(f"gemrl: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
         return FAILED
 
 
-def parse(words: list[str]) -> argparse.Namespace:
-    """The options that the words of a command line spell."""
+def parse(arguments: list[str]) -> argparse.Namespace:
+    """The parsed options of a command line."""
     parser = _Parser(
         prog="gemrl",
         description="Sample-efficient reinforcement learning with episodic memory (GEM, Hu et al., ICML 2021).",
@@ -60,21 +59,22 @@ def parse(words: list[str]) -> argparse.Namespace:
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
     for command in COMMANDS:
         command.add(commands)
-    if not words:
+    if not arguments:
         parser.print_help()
         raise SystemExit(WRONG_USE)
-    if words[0] not in commands.choices and not words[0].startswith("-"):
-        raise unknown("command", words[0], commands.choices, f"; known: {', '.join(commands.choices)}")
-    options, rest = parser.parse_known_args(words)
+    if arguments[0] not in commands.choices and not arguments[0].startswith("-"):
+        raise unknown("command", arguments[0], commands.choices, f"; known: {', '.join(commands.choices)}")
+    options, rest = parser.parse_known_args(arguments)
     if rest:
-        _refuse(rest[0], commands.choices.get(words[0], parser))
+        _reject(rest[0], commands.choices.get(arguments[0], parser))
     if not hasattr(options, "command"):
-        parser.error("a command is missing")
+        parser.error("no command given")
     return options
 
 
-def _refuse(word: str, parser: argparse.ArgumentParser) -> NoReturn:
-    if word.startswith("-"):
+def _reject(argument: str, parser: argparse.ArgumentParser) -> NoReturn:
+    """Raises UnknownName for an argument that the parser does not know."""
+    if argument.startswith("-"):
         flags = [flag for action in parser._actions for flag in action.option_strings]
-        raise unknown("option", word.split("=")[0], flags, f"; see `{parser.prog} --help`")
-    raise UnknownName(f"unexpected argument {word!r}; see `{parser.prog} --help`")
+        raise unknown("option", argument.split("=")[0], flags, f"; see `{parser.prog} --help`")
+    raise UnknownName(f"unexpected argument {argument!r}; see `{parser.prog} --help`")

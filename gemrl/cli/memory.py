@@ -1,4 +1,4 @@
-"""`gemrl memory`: the memory of a run's last checkpoint in a few lines and a figure."""
+"""`gemrl memory`: shows the memory in a run's last checkpoint as statistics and a figure."""
 
 from __future__ import annotations
 
@@ -17,40 +17,40 @@ if TYPE_CHECKING:
     from gemrl.analysis.memory_view import MemoryView
     from gemrl.training.model import Model
 
-KINDS = ("png", "pdf", "svg")
-"""Kinds of files that a figure can be."""
+FORMATS = ("png", "pdf", "svg")
+"""File formats of the figure."""
 
 
 def add(commands: Subcommands) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "memory",
-        help="show what a run remembers, as numbers and a picture",
-        description="Show the memory of a run: what was planned along its trajectories, and which rollouts were chosen.",
+        help="show the memory of a run as statistics and a figure",
+        description="Show the memory of a run: planned returns along its trajectories, and the rollouts that were chosen.",
         epilog="docs/how-gem-works.md explains every panel.",
         allow_abbrev=False,
     )
     parser.add_argument(
-        "run", type=Path, metavar="RUN", help="a run's folder, of a recipe that plans returns (gem, its ablations)"
+        "run", type=Path, metavar="RUN", help="the run folder; its recipe must plan returns (gem and its ablations do)"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the picture: .png, .pdf or .svg (default: RUN/memory.png)")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
     parser.add_argument(
-        "--episode", type=count, metavar="N", help="the trajectory to draw, 1 being the oldest (default: the newest that ended)"
+        "--episode", type=count, metavar="N", help="trajectory to draw, where 1 is the oldest (default: the newest complete one)"
     )
     parser.add_argument(
         "--step",
         type=count,
         metavar="T",
-        help="the step of it to show in detail (default: where the pairs choose most differently)",
+        help="step of the trajectory to show in detail (default: where the critic pairs disagree most)",
     )
     parser.add_argument(
-        "--only", action="extend", nargs="+", default=[], metavar="PANEL", help=f"draw only these panels, of {', '.join(PANELS)}"
+        "--only", action="extend", nargs="+", default=[], metavar="PANEL", help=f"draw only these panels: {', '.join(PANELS)}"
     )
     parser.set_defaults(command=show_memory)
 
 
 def show_memory(options: argparse.Namespace) -> int:
-    """Loads a run's memory, prints its numbers and draws it; the exit code."""
+    """Loads the memory of a run, prints statistics and draws it; returns the exit code."""
     from gemrl.analysis.figures.memory import check_panels, draw
     from gemrl.analysis.figures.memory_panels import View, newest_whole
     from gemrl.analysis.memory_view import planner_of, view_memory
@@ -63,9 +63,9 @@ def show_memory(options: argparse.Namespace) -> int:
     run = describe(folder)
     planner = planner_of(run["algo"], recipe_of(run))
     target: Path = options.out or folder / "memory.png"
-    kind = target.suffix.lstrip(".").lower()
-    if kind not in KINDS:
-        raise unknown("kind of picture", target.suffix or target.name, KINDS, f"; known: {', '.join(KINDS)}")
+    file_format = target.suffix.lstrip(".").lower()
+    if file_format not in FORMATS:
+        raise unknown("image format", target.suffix or target.name, FORMATS, f"; known: {', '.join(FORMATS)}")
     check_panels(options.only)
     with working("reading the memory"):
         model = load(folder)
@@ -73,40 +73,43 @@ def show_memory(options: argparse.Namespace) -> int:
     title = f"{run['algo']} on {env_title(run)}, seed {run['seed']}, step {model.num_timesteps:,}: {planner}"
     view = View(title, memory, options.episode or newest_whole(memory), options.step)
     with working("drawing"):
-        picture = draw(view, options.only or PANELS, kind)
+        picture = draw(view, options.only or PANELS, file_format)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(target, picture)
     except OSError as error:
         raise RunFolderError(f"cannot write to {target}: {error.strerror or error}") from None
-    for line in (title, *lines(memory), f"picture              {target}"):
+    for line in (title, *lines(memory), f"figure               {target}"):
         print(line)
     return DONE
 
 
 def load(folder: Path) -> Model:
-    """The model, with its memory, of a run's newest checkpoint that can be read. No environment is made."""
+    """The model and memory in the newest readable checkpoint of a run. No environment is created."""
     from gemrl.experiments import checkpoints, loading
 
-    found = checkpoints.newest(folder, lambda one: loading.load(one.model), lambda line: print(f"gemrl: {line}", file=sys.stderr))
+    found = checkpoints.newest(
+        folder, lambda checkpoint: loading.load(checkpoint.model), lambda line: print(f"gemrl: {line}", file=sys.stderr)
+    )
     if found is None:
         raise RunFolderError(
-            f"{folder} has no checkpoint, and only checkpoints hold the memory: they were removed, or none was written yet"
+            f"{folder} has no checkpoint, and only checkpoints contain the memory: none was written yet, or they were removed"
         )
     return found[1]
 
 
 def lines(memory: MemoryView) -> list[str]:
-    """The numbers of a memory, one line each."""
+    """Statistics of a memory, one line each."""
     from gemrl.analysis.memory_view import Numbers
 
     numbers, cap = Numbers.of(memory), memory.planner.rollout_cap
-    waiting = f"; {memory.waiting:,} newer rows are not planned yet" if memory.waiting else ""
-    away = numbers.at_the_cap + numbers.by_choice
+    waiting = f"; {memory.waiting:,} newer rows have no planned return yet" if memory.waiting else ""
+    earlier = numbers.at_the_cap + numbers.by_choice
+    lengths = f"mean {numbers.mean_length:,.2f}, median {numbers.median_length:,g}; {numbers.one_step:.1%} have length 1"
     return [
         f"rows                 {numbers.rows:,} in {numbers.trajectories:,} trajectories{waiting}",
-        f"chosen rollouts h*   mean {numbers.mean_length:,.2f}, median {numbers.median_length:,g}; 1 in {numbers.one_step:.1%}",
-        f"follow to the end    {numbers.to_the_end:.1%}",
-        f"leave before it      {away:.1%}: {numbers.at_the_cap:.1%} at the cap of {cap:,}, {numbers.by_choice:.1%} by choice",
-        f"planned − observed   {numbers.gap:+,.2f} on average: planned return − Monte-Carlo return",
+        f"chosen rollouts h*   {lengths}",
+        f"reach the end        {numbers.to_the_end:.1%}",
+        f"stop earlier         {earlier:.1%}: {numbers.at_the_cap:.1%} at the cap of {cap:,}, {numbers.by_choice:.1%} by choice",
+        f"planned − observed   {numbers.gap:+,.2f} on average (planned return minus Monte Carlo return)",
     ]

@@ -1,4 +1,4 @@
-"""What a person sees of a study: a live table of its runs on a terminal, plain lines elsewhere."""
+"""The display of a running study: a live table on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from gemrl.experiments.studies.estimates import Estimate, RunProgress, duration_
 from gemrl.experiments.studies.runner import State, StudyRunner, TrackedRun
 
 TABLE_SECONDS, LINE_SECONDS = 1.0, 60.0
-"""How often the table, or a line where there is none, is renewed."""
+"""Seconds between updates of the table, and between lines where there is no table."""
 
 STYLES = {
     State.RUNNING: "cyan",
@@ -28,16 +28,16 @@ STYLES = {
 }
 
 
-class Show:
-    """Shows a study while it goes on."""
+class StudyDisplay:
+    """Shows the progress of a study."""
 
     def __init__(self, workers: int) -> None:
         self.console = Console()
         self._workers = workers
         self._live = Live(console=self.console, auto_refresh=False, vertical_overflow="crop")
-        self._renewed = monotonic()
+        self._updated = monotonic()
         self._estimate: Estimate | None = None
-        self.conductor: StudyRunner | None = None
+        self.runner: StudyRunner | None = None
 
     def __enter__(self) -> Self:
         if self.console.is_terminal:
@@ -46,67 +46,72 @@ class Show:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.console.is_terminal:
-            self._renewed = 0.0
-            self()
+            self._updated = 0.0
+            self.refresh()
             self._live.stop()
 
-    def tell(self, tracked: TrackedRun, what: str) -> None:
-        """A line on what has happened to a run."""
-        seen = run_progress(tracked.plan.job.folder)
+    def notify(self, tracked: TrackedRun, message: str) -> None:
+        """Prints a message about a run."""
+        progress = run_progress(tracked.plan.job.folder)
         if tracked.state is State.DONE:
             self._estimate = None
-            what = f"done in {duration_text(seen.elapsed)}" + (
-                "" if seen.last_return is None else f", return {seen.last_return:,.1f}"
+            message = f"done in {duration_text(progress.elapsed)}" + (
+                "" if progress.last_return is None else f", return {progress.last_return:,.1f}"
             )
-        if tracked.state is not State.RUNNING or not self.console.is_terminal:  # the table shows what starts
-            self.say(f"{tracked.plan.run}: {what}")
+        if tracked.state is not State.RUNNING or not self.console.is_terminal:  # the table shows runs that start
+            self.say(f"{tracked.plan.trial}: {message}")
 
     def say(self, line: str) -> None:
-        """A plain line, above the table if there is one."""
+        """Prints a line, above the table if there is one."""
         self.console.print(line, highlight=False, markup=False, soft_wrap=True)
 
-    def __call__(self) -> None:
-        """Renews the table or says a line, if it is time."""
+    def refresh(self) -> None:
+        """Updates the table or prints a line, if it is time."""
         wait = TABLE_SECONDS if self.console.is_terminal else LINE_SECONDS
-        if monotonic() - self._renewed < wait or not self.conductor:
+        if monotonic() - self._updated < wait or not self.runner:
             return
-        self._renewed = monotonic()
-        running = [(tracked, run_progress(tracked.plan.job.folder)) for tracked in self.conductor.in_state(State.RUNNING)]
-        running.sort(key=lambda one: not one[1].step)  # a cluster is given all runs at once, of which it begins only some
+        self._updated = monotonic()
+        running = [(tracked, run_progress(tracked.plan.job.folder)) for tracked in self.runner.in_state(State.RUNNING)]
+        running.sort(key=lambda pair: not pair[1].step)  # on a cluster, some submitted runs have not started yet
         if self.console.is_terminal:
-            self._live.update(self._table(self.conductor, running), refresh=True)
+            self._live.update(self._table(self.runner, running), refresh=True)
         else:
-            told = ", ".join(f"{tracked.plan.run} at {seen.step:,} ({seen.speed:,.0f}/s)" for tracked, seen in running[:8])
-            self.say(f"{self._summary(self.conductor, running)}: {told}" if told else self._summary(self.conductor, running))
+            details = ", ".join(
+                f"{tracked.plan.trial} at {progress.step:,} ({progress.speed:,.0f}/s)" for tracked, progress in running[:8]
+            )
+            summary = self._summary(self.runner, running)
+            self.say(f"{summary}: {details}" if details else summary)
 
-    def _table(self, conductor: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> RenderableType:
+    def _table(self, runner: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> RenderableType:
+        """The table, with as many rows as fit on the terminal: running runs first, then failed, waiting and done ones."""
         table = Table("run", "", "steps", "steps/s", "last return", "", box=box.SIMPLE_HEAD)
-        others = conductor.in_state(State.FAILED, State.ELSEWHERE, State.STOPPED)
-        rest = [*conductor.in_state(State.WAITING), *reversed(conductor.in_state(State.DONE))]
+        others = runner.in_state(State.FAILED, State.ELSEWHERE, State.STOPPED)
+        rest = [*runner.in_state(State.WAITING), *reversed(runner.in_state(State.DONE))]
         rows = [*running, *((tracked, run_progress(tracked.plan.job.folder)) for tracked in others)]
         room = max(3, self.console.size.height - 6)
         rows += [(tracked, run_progress(tracked.plan.job.folder)) for tracked in rest[: max(0, room - len(rows))]]
-        for tracked, seen in rows[:room]:
+        for tracked, progress in rows[:room]:
             steps = tracked.plan.facts["steps"]
             table.add_row(
-                Text(str(tracked.plan.run), no_wrap=True, overflow="ellipsis"),
-                ProgressBar(total=steps, completed=seen.step, width=16),
-                f"{seen.step:,} of {steps:,}" if seen.step else "",
-                f"{seen.speed:,.0f}" if seen.speed and tracked.state is State.RUNNING else "",
-                "" if seen.last_return is None else f"{seen.last_return:,.1f}",
+                Text(str(tracked.plan.trial), no_wrap=True, overflow="ellipsis"),
+                ProgressBar(total=steps, completed=progress.step, width=16),
+                f"{progress.step:,} of {steps:,}" if progress.step else "",
+                f"{progress.speed:,.0f}" if progress.speed and tracked.state is State.RUNNING else "",
+                "" if progress.last_return is None else f"{progress.last_return:,.1f}",
                 Text(tracked.state.value, style=STYLES.get(tracked.state, "dim")),
             )
-        hidden = len(conductor.all) - len(rows[:room])
+        hidden = len(runner.all) - len(rows[:room])
         more = Text(f"  ... and {hidden} more", style="dim") if hidden else Text("")
-        return Group(table, more, Text(f"  {self._summary(conductor, running)}", style="bold"))
+        return Group(table, more, Text(f"  {self._summary(runner, running)}", style="bold"))
 
-    def _summary(self, conductor: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> str:
-        done, failed = (len(conductor.in_state(state)) for state in (State.DONE, State.FAILED))
-        told = f"{done} of {len(conductor.all)} runs done" + (f", {failed} failed" if failed else "")
-        waiting = conductor.in_state(State.WAITING, State.ELSEWHERE)
+    def _summary(self, runner: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> str:
+        """How many runs are done, and an estimate of the time left."""
+        done, failed = (len(runner.in_state(state)) for state in (State.DONE, State.FAILED))
+        summary = f"{done} of {len(runner.all)} runs done" + (f", {failed} failed" if failed else "")
+        waiting = runner.in_state(State.WAITING, State.ELSEWHERE)
         if not running and not waiting:
-            return told
-        self._estimate = self._estimate or Estimate([tracked.plan for tracked in conductor.in_state(State.DONE)])
-        left = [self._estimate.left(tracked.plan, seen) for tracked, seen in running]
+            return summary
+        self._estimate = self._estimate or Estimate([tracked.plan for tracked in runner.in_state(State.DONE)])
+        left = [self._estimate.left(tracked.plan, progress) for tracked, progress in running]
         left += [self._estimate.left(tracked.plan, run_progress(tracked.plan.job.folder)) for tracked in waiting]
-        return f"{told}, about {duration_text(makespan(left, self._workers))} left"
+        return f"{summary}, about {duration_text(makespan(left, self._workers))} left"

@@ -1,4 +1,4 @@
-"""Tables for the terminal: the algorithms, and the fields of a recipe."""
+"""Tables for the terminal: the algorithms, and the fields of their recipes."""
 
 from __future__ import annotations
 
@@ -12,42 +12,43 @@ from gemrl.algorithms.parts import parts_of
 from gemrl.algorithms.registry import RECIPES, AnyRecipe, difference, groups
 from gemrl.core.text import short
 
-INNER = {
-    "net_arch": "of Perceptron: hidden layer widths of actor and critics",
-    "layer_norm": "of Perceptron: LayerNorm after each hidden layer",
-    "norm_first": "of Perceptron: a hidden layer's ReLU comes after its LayerNorm, not before it",
-    "action_twice": "of Perceptron: critics take the action again behind their first layer",
-    "width": "of Residual: features of a block",
-    "blocks": "of Residual: how many blocks",
-    "planner": "of Planned: Twin, Single, NStep, LambdaReturn or TwinReleased",
-    "depth": "the rollout cap of the planner (the paper's d); n of NStep and of Fresh targets",
-    "lam": "LambdaReturn's decay",
-    "alpha": "the loss's weight on underestimates; 1 is the squared error",
-    "subset": "of Fresh: how many critics are drawn for the smallest value; 0 takes all",
-    "weight": "of SelfImitation and Tightening",
-    "horizon": "of SelfImitation: the steps of an episode that its return follows",
-    "every": "of SelfImitation: environment steps between two computations of all returns",
-    "reach": "of Tightening: steps ahead and behind",
+PART_FIELDS = {
+    "net_arch": "Perceptron: hidden layer widths of actor and critics",
+    "layer_norm": "Perceptron: LayerNorm after each hidden layer",
+    "norm_first": "Perceptron: ReLU comes after LayerNorm, not before it",
+    "action_twice": "Perceptron: critics take the action again after their first layer",
+    "width": "Residual: features of a block",
+    "blocks": "Residual: number of blocks",
+    "planner": "planner of Planned targets: Twin, Single, NStep, LambdaReturn or TwinReleased",
+    "depth": "rollout cap of the planner (d in the paper); n of NStep and of Fresh targets",
+    "lam": "decay of LambdaReturn",
+    "alpha": "weight of underestimates in the loss; 1 gives the squared error",
+    "subset": "Fresh targets: number of randomly drawn critics to take the minimum of; 0 uses all",
+    "weight": "weight of SelfImitation or Tightening in the loss",
+    "horizon": "SelfImitation: maximum number of steps in a return",
+    "every": "SelfImitation: environment steps between updates of the returns",
+    "reach": "Tightening: number of steps forward and backward",
+}
+"""Fields of the parts of a recipe, such as its planner, with descriptions."""
+
+DISCRETE_PART_FIELDS = {
+    "planner": PART_FIELDS["planner"],
+    "depth": PART_FIELDS["depth"],
+    "lam": PART_FIELDS["lam"],
+    "alpha": "weight of underestimates in the loss; 1 gives the Huber loss",
 }
 
-INNER_DISCRETE = {
-    "planner": INNER["planner"],
-    "depth": INNER["depth"],
-    "lam": INNER["lam"],
-    "alpha": "the loss's weight on underestimates; 1 is Huber's error",
-}
-
-INNER_TABULAR = {
-    "depth": "the rollout cap of the planner (the paper's d)",
-    "first": "of StepSize: the first step size",
-    "scale": "of StepSize: updates of a pair after which its steps begin to shrink",
-    "power": "of StepSize: steps shrink like n^-power; 0 keeps them",
+TABULAR_PART_FIELDS = {
+    "depth": "rollout cap of the planner (d in the paper)",
+    "first": "StepSize: initial step size",
+    "scale": "StepSize: number of updates of a state-action pair after which its step size starts to shrink",
+    "power": "StepSize: the step size shrinks like n^-power; 0 keeps it constant",
 }
 
 
 def algorithms_table() -> Table:
-    """Each recipe with what it differs in from the one it is best compared with."""
-    table = Table("algorithm", "what it is", "differs from", "in", box=box.SIMPLE_HEAD)
+    """Each recipe with the fields in which it differs from the one it is compared with."""
+    table = Table("algorithm", "description", "compared with", "differences", box=box.SIMPLE_HEAD)
     for group, members in groups().items():
         table.add_section()
         table.add_row(f"[bold]{group}")
@@ -56,38 +57,38 @@ def algorithms_table() -> Table:
             changes = difference(RECIPES[parent], algorithm.recipe)
             if "family" in changes:
                 changes = {"family": changes["family"]}
-            told = "\n".join(f"{field} = {short(new)}" for field, (_, new) in changes.items())
-            table.add_row(f"  {name}", algorithm.summary, parent if told else "", told)
-    table.caption = (
-        "the rollout cap (depth) is 1000 on HalfCheetah, Ant and Swimmer, with discrete actions and tables, and 5 elsewhere"
-    )
+            fields = "\n".join(f"{field} = {short(new)}" for field, (_, new) in changes.items())
+            table.add_row(f"  {name}", algorithm.summary, parent if fields else "", fields)
+    table.caption = "depth (rollout cap): 1000 on HalfCheetah, Ant and Swimmer, with discrete actions and tables; 5 elsewhere"
     return table
 
 
 def fields_tables() -> list[Table]:
-    """Every field that --set and Python keywords reach, with its value in some recipes of each family."""
+    """All fields that can be changed with --set or keyword arguments, with their values in some recipes of each family."""
     return [
-        _fields_table({name: RECIPES[name] for name in ("gem", "td3", "sac")}, INNER),
-        _fields_table({name: RECIPES[name] for name in ("gem-discrete", "dqn", "mfec")}, INNER_DISCRETE),
-        _fields_table({name: RECIPES[name] for name in ("gem-tabular", "q-learning")}, INNER_TABULAR),
+        _fields_table({name: RECIPES[name] for name in ("gem", "td3", "sac")}, PART_FIELDS),
+        _fields_table({name: RECIPES[name] for name in ("gem-discrete", "dqn", "mfec")}, DISCRETE_PART_FIELDS),
+        _fields_table({name: RECIPES[name] for name in ("gem-tabular", "q-learning")}, TABULAR_PART_FIELDS),
     ]
 
 
-def _fields_table(recipes: dict[str, AnyRecipe], inner: dict[str, str]) -> Table:
-    table = Table("field", *recipes, "what it is", box=box.SIMPLE_HEAD)
+def _fields_table(recipes: dict[str, AnyRecipe], part_fields: dict[str, str]) -> Table:
+    """A table of the fields of some recipes and of their parts."""
+    table = Table("field", *recipes, "description", box=box.SIMPLE_HEAD)
     fields: dict[str, dataclasses.Field[Any]] = {}
     for recipe in recipes.values():
         for field in dataclasses.fields(recipe):
             fields.setdefault(field.name, field)
     for name, field in fields.items():
-        kinds = list(parts_of(field.metadata.get("kind", bool)))
-        choices = f": {', '.join(kinds)}" if len(kinds) > 1 else ""
+        classes = list(parts_of(field.metadata.get("kind", bool)))
+        choices = f": {', '.join(classes)}" if len(classes) > 1 else ""
         table.add_row(name, *(_value(recipe, name) for recipe in recipes.values()), field.metadata["doc"] + choices)
     table.add_section()
-    for name, doc in inner.items():
+    for name, doc in part_fields.items():
         table.add_row(name, *(_value(recipe, name) for recipe in recipes.values()), doc)
     return table
 
 
 def _value(recipe: AnyRecipe, name: str) -> str:
+    """The value of a field as text; "" if the recipe does not have it."""
     return short(recipe.settable().get(name, ""))

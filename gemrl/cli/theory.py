@@ -1,4 +1,4 @@
-"""`gemrl theory`: check the paper's theorems by experiment, with a verdict and a figure for each."""
+"""`gemrl theory`: checks the paper's theorems by experiment, with a verdict and a figure for each."""
 
 from __future__ import annotations
 
@@ -19,21 +19,23 @@ if TYPE_CHECKING:
 
 
 def add(commands: Subcommands) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "theory",
         help="check the paper's theorems by experiment",
         description="Check the paper's theorems by experiment: a figure and a one-line verdict for each.",
         allow_abbrev=False,
     )
-    parser.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="where the figures go (default: theory)")
-    parser.add_argument("--full", action="store_true", help="more MDPs, seeds and samples, for smooth figures; takes far longer")
-    parser.add_argument("--seed", type=whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
+    parser.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="output folder (default: theory)")
+    parser.add_argument(
+        "--full", action="store_true", help="more MDPs, seeds and samples for smoother figures; takes much longer"
+    )
+    parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
     parser.set_defaults(command=lambda options: show_theory(options.out, full=options.full, seed=options.seed))
 
 
 def show_theory(folder: Path, *, full: bool = False, seed: int = 0) -> int:
-    """Runs every experiment, prints its verdict and writes its figure and theory.json; the exit code."""
+    """Runs every experiment, prints the verdicts and writes the figures and theory.json; returns the exit code."""
     import numpy as np
 
     from gemrl.analysis.figures.theory import draw
@@ -55,17 +57,17 @@ def show_theory(folder: Path, *, full: bool = False, seed: int = 0) -> int:
         write_json(folder / "theory.json", {**facts, "versions": made_with})
     except OSError as error:
         raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
-    print(f"figures in {folder}")
+    print(f"wrote figures to {folder}")
     return DONE
 
 
 def picture(folder: Path, name: str) -> Path:
-    """The file of an experiment's figure."""
+    """The path of an experiment's figure."""
     return folder / f"theory-{name}.png"
 
 
 def run(name: str, budget: Budget, rng: np.random.Generator) -> Finding:
-    """One experiment, with a progress bar on a terminal."""
+    """Runs one experiment, with a progress bar on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 

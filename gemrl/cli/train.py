@@ -1,4 +1,4 @@
-"""`gemrl train`: train an agent in a new run's folder."""
+"""`gemrl train`: trains an agent in a new run folder."""
 
 from __future__ import annotations
 
@@ -15,27 +15,29 @@ from gemrl.training.trackers import TRACKERS
 
 if TYPE_CHECKING:
     from gemrl.cli.console import Terminal
-    from gemrl.experiments.run import Outcome
+    from gemrl.experiments.run_interface import Outcome
 
 
 def add(commands: Subcommands) -> None:
-    """Adds the command."""
+    """Adds the command to the parser."""
     parser = commands.add_parser(
         "train",
         help="train an agent on an environment",
-        description="Train an agent on a gymnasium environment: vectors with continuous or discrete actions, images and discrete "
-        "states with discrete actions.",
-        epilog="All fields that --set reaches: gemrl algos --fields",
+        description="Train an agent on a Gymnasium environment. Vector observations work with continuous and discrete actions, "
+        "images and discrete observations with discrete actions.",
+        epilog="To list all fields for --set: gemrl algos --fields",
         allow_abbrev=False,
     )
-    parser.add_argument("env", metavar="ENV", help="a gymnasium id such as HalfCheetah-v5, or package.module:Env-v0")
+    parser.add_argument("env", metavar="ENV", help="environment id such as HalfCheetah-v5, or package.module:Env-v0")
     add_env_args(parser)
     parser.add_argument(
-        "--algo", default="gem", metavar="NAME", help="a recipe of `gemrl algos` (default: gem, of the kind that fits ENV)"
+        "--algo", default="gem", metavar="NAME", help="algorithm, see `gemrl algos` (default: gem, in the variant that fits ENV)"
     )
-    parser.add_argument("--steps", type=count, default=1_000_000, metavar="N", help="environment steps (default: 1,000,000)")
-    parser.add_argument("--seed", type=whole, default=0, metavar="S", help="the seed of everything random (default: 0)")
-    parser.add_argument("--run", type=Path, metavar="DIR", help="the run's folder (default: runs/<algo>/<env>/<seed>)")
+    parser.add_argument(
+        "--steps", type=count, default=1_000_000, metavar="N", help="number of environment steps (default: 1,000,000)"
+    )
+    parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
+    parser.add_argument("--run", type=Path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
     parser.add_argument(
         "--set",
         action="extend",
@@ -43,45 +45,46 @@ def add(commands: Subcommands) -> None:
         default=[],
         metavar="FIELD=VALUE",
         dest="settings",
-        help="change fields of the recipe, such as depth=20 learning_starts=1000",
+        help="change hyperparameters, such as depth=20 learning_starts=1000",
     )
-    parser.add_argument("--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000, Atari 50,000)")
-    parser.add_argument("--eval-episodes", type=count, metavar="K", help="episodes of an evaluation (default: 10; Atari: 5)")
+    parser.add_argument(
+        "--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000; Atari: 50,000)"
+    )
+    parser.add_argument("--eval-episodes", type=count, metavar="K", help="episodes per evaluation (default: 10; Atari: 5)")
     parser.add_argument(
         "--sticky", type=fraction, metavar="P", help="Atari: probability of repeating the last action (default: 0)"
     )
     parser.add_argument(
-        "--n-envs", type=count, default=1, metavar="N", help="environments, stepped one after the other (default: 1)"
+        "--n-envs", type=count, default=1, metavar="N", help="number of environments, stepped in turn (default: 1)"
     )
     parser.add_argument(
-        "--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: about one a minute)"
+        "--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: about one per minute)"
     )
-    parser.add_argument("--threads", type=count, metavar="N", help="threads to compute on (default: one per core)")
+    parser.add_argument("--threads", type=count, metavar="N", help="number of CPU threads (default: one per core)")
     add_env_timeout(parser, ENV_TIMEOUT)
-    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard logs into the run's folder")
+    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard logs to the run folder")
     first = next(iter(TRACKERS))
     parser.add_argument(
-        "--track", nargs="?", const=first, choices=tuple(TRACKERS), help=f"also log to a tracking service (default: {first})"
+        "--track", nargs="?", const=first, choices=tuple(TRACKERS), help=f"also log to an experiment tracker (default: {first})"
     )
     add_device(parser)
     parser.set_defaults(command=train)
 
 
 def train(options: argparse.Namespace) -> int:
-    """Trains; the exit code."""
-    recipe(options.algo)  # a wrong name is reported before anything is imported or made
+    """Trains an agent; returns the exit code."""
+    recipe(options.algo)  # reports a wrong name before anything slow is imported
     env_args = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
     from gemrl.cli.console import Terminal
-    from gemrl.experiments.run import TrainOptions, train_run
+    from gemrl.experiments.new_run import new_description
+    from gemrl.experiments.run_interface import TrainOptions
 
-    terminal = Terminal()
     chosen = TrainOptions(
         env=options.env,
         env_args=env_args,
         algo=options.algo,
         steps=options.steps,
         seed=options.seed,
-        folder=options.run,
         settings=tuple(options.settings),
         eval_every=options.eval_every,
         eval_episodes=options.eval_episodes,
@@ -92,11 +95,15 @@ def train(options: argparse.Namespace) -> int:
         track=options.track,
         device=options.device,
     )
-    return conclude(train_run(chosen, terminal), terminal)
+    description = new_description(chosen)
+    from gemrl.experiments.run import train_run  # JAX loads slowly, so errors of the environment are reported first
+
+    terminal = Terminal()
+    return summarize(train_run(description, options.run, terminal), terminal)
 
 
-def conclude(outcome: Outcome, terminal: Terminal) -> int:
-    """Draws the learning curve, says what came of a run and what to do next; the exit code."""
+def summarize(outcome: Outcome, terminal: Terminal) -> int:
+    """Draws the learning curve, prints the result of a run and the next command; returns the exit code."""
     from gemrl.analysis.figures.learning_curve import learning_curve
     from gemrl.experiments.run import run_info
     from gemrl.experiments.run_folder import describe
@@ -104,18 +111,18 @@ def conclude(outcome: Outcome, terminal: Terminal) -> int:
     from gemrl.training.trackers import tracker_named
 
     folder, say = outcome.folder, terminal.say
-    picture = learning_curve(folder)
+    figure = learning_curve(folder)
     evaluations = read_evaluations(folder)
     say(f"run folder        {folder}")
     if evaluations["step"].size:
         mean, std = evaluations["return_mean"][-1], evaluations["return_std"][-1]
         which = "final evaluation" if outcome.finished else "last evaluation"
         say(f"{which:16}  return {mean:,.1f} ± {std:,.1f} at step {int(evaluations['step'][-1]):,}")
-    if picture:
-        say(f"learning curve    {picture}")
+    if figure:
+        say(f"learning curve    {figure}")
     description = describe(folder)
     if track := description.get("track"):
         say(f"tracked           {tracker_named(track['to']).location(run_info(folder, description))}")
-    watch = "--video film.mp4" if outcome.can_be_filmed else "--episodes 100"
-    say(f"next              gemrl {f'evaluate {folder} {watch}' if outcome.finished else f'resume {folder}'}")
+    option = "--video video.mp4" if outcome.can_render else "--episodes 100"
+    say(f"next              gemrl {f'evaluate {folder} {option}' if outcome.finished else f'resume {folder}'}")
     return DONE if outcome.finished else INTERRUPTED

@@ -1,7 +1,7 @@
-"""The process of one run of a study: `gemrl train` or `gemrl resume`, which stops when the process that started it is gone.
+"""The process of one run of a study: `gemrl train` or `gemrl resume`, which stops when its parent process is gone.
 
-Its standard input is a pipe that only the starter holds. When the pipe closes, on purpose or because the starter was killed,
-the run writes a checkpoint and ends.
+Its standard input is a pipe that only the parent holds. When the pipe closes, on purpose or because the parent was killed,
+the run writes a checkpoint and exits.
 """
 
 from __future__ import annotations
@@ -13,16 +13,17 @@ import threading
 from gemrl.cli.entry import script
 
 
-def _stop_when_alone() -> None:
+def _stop_without_parent() -> None:
+    """Waits until standard input is closed, then sends SIGTERM to this process."""
     while os.read(0, 4096):
         pass
     os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main() -> None:
-    """Watches the pipe and runs the command line."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the starter, which closes the pipe
-    threading.Thread(target=_stop_when_alone, daemon=True).start()
+    """Runs the command line while a thread watches the pipe."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the parent, which closes the pipe
+    threading.Thread(target=_stop_without_parent, daemon=True).start()
     script()
 
 

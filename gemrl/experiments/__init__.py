@@ -1,1 +1,1 @@
-"""Runs on disk: folders, logs, checkpoints, a run from start to end, studies and executors."""
+"""Runs on disk: run folders, logs, checkpoints, training and resuming a run, studies and executors."""

@@ -1,12 +1,12 @@
-"""Checkpoints of a run: all that decides its future, in folders that are complete or not there.
+"""Checkpoints of a run: everything needed to resume it, in folders that are either complete or absent.
 
-    RUN/checkpoints/000012000/state.json                 where the run is, with checksums of the files below
+    RUN/checkpoints/000012000/state.json                 the state of the logs, with checksums of the files below
                               model.json                 the model, with checksums of its arrays
-                              model.safetensors          networks, targets, optimisers
-                              model.memory.safetensors   the memory, rows that wait for it, the running episode
+                              model.safetensors          networks, target networks, optimizers
+                              model.memory.safetensors   the memory, rows not yet added to it, the running episode
                               evaluations.csv, progress.csv
 
-A checkpoint is written under a temporary name and renamed once all of it is on the disk. The one before it is kept.
+A checkpoint is written under a temporary name and renamed once all of it is on disk. The previous one is kept.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from gemrl.training.model import Model
 
 FORMAT = 1
-"""Version of the layout."""
+"""Version of the file format."""
 
 KEPT = 2
-"""Complete checkpoints that are kept."""
+"""How many complete checkpoints are kept."""
 
 SECONDS, SHARE = 60.0, 0.04
-"""By default a checkpoint is written about once a minute, but never for more than this share of the time."""
+"""By default, seconds between checkpoints, and the largest share of the time spent on writing them."""
 
 
 class Checkpoint(NamedTuple):
@@ -44,67 +44,67 @@ class Checkpoint(NamedTuple):
 
     @property
     def model(self) -> Path:
-        """Where the model is."""
+        """The path of the model, without a suffix."""
         return self.folder / "model"
 
 
-def place(run: Path) -> Path:
-    """Where the checkpoints of a run are."""
+def folder_of(run: Path) -> Path:
+    """The folder with the checkpoints of a run."""
     return run / "checkpoints"
 
 
 def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str, str]) -> Path:
-    """Writes a checkpoint, then drops all but the newest ones."""
-    place(run).mkdir(exist_ok=True)
-    target = place(run) / f"{model.num_timesteps:09d}"
-    temporary = place(run) / f"{TEMPORARY}{secrets.token_hex(4)}"
+    """Writes a checkpoint and removes all but the newest ones."""
+    folder_of(run).mkdir(exist_ok=True)
+    target = folder_of(run) / f"{model.num_timesteps:09d}"
+    temporary = folder_of(run) / f"{TEMPORARY}{secrets.token_hex(4)}"
     temporary.mkdir()
     try:
         model.save(temporary / "model", memory=True)
         digests = {name: write_bytes(temporary / name, text.encode()) for name, text in texts.items()}
         digests["model.json"] = digest_of(temporary / "model.json")
         write_sealed(temporary / "state.json", {"format": FORMAT, "sha256": digests, "facts": dict(facts)})
-        shutil.rmtree(target, ignore_errors=True)  # if it is there, it is of this very step
+        shutil.rmtree(target, ignore_errors=True)  # an existing one is of the same step
         os.rename(temporary, target)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-    sync_folder(place(run))
+    sync_folder(folder_of(run))
     for old in _all(run)[KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)  # what somebody still reads, a later checkpoint removes
+        shutil.rmtree(old, ignore_errors=True)  # if it is being read, a later call removes it
     return target
 
 
 def read(folder: Path) -> Checkpoint:
-    """A checkpoint whose every file is as it was written; its arrays are checked when the model is loaded."""
+    """A checkpoint, after checking its checksums. The arrays are checked when the model is loaded."""
     state = read_sealed(folder / "state.json", FORMAT)
     digests, facts = state.get("sha256"), state.get("facts")
     if not isinstance(digests, dict) or not isinstance(facts, dict) or "model.json" not in digests:
-        raise ModelFileError(f"{folder / 'state.json'} is damaged: it describes no checkpoint")
+        raise ModelFileError(f"{folder / 'state.json'} is damaged: it does not describe a checkpoint")
     for name, digest in digests.items():
         if Path(name).name != name:
-            raise ModelFileError(f"{folder / 'state.json'} names a file outside its folder")
+            raise ModelFileError(f"{folder / 'state.json'} refers to a file outside its folder")
         check_digest(folder / name, digest)
     texts = {name: (folder / name).read_bytes().decode(errors="replace") for name in digests if name.endswith(".csv")}
     return Checkpoint(folder, facts, texts)
 
 
-def newest(run: Path, load: Callable[[Checkpoint], Model], tell: Callable[[str], None]) -> tuple[Checkpoint, Model] | None:
-    """The newest checkpoint that can be read, with its model; damaged ones are told. None if the run has none at all."""
+def newest(run: Path, load: Callable[[Checkpoint], Model], warn: Callable[[str], None]) -> tuple[Checkpoint, Model] | None:
+    """The newest readable checkpoint and its model, or None if the run has no checkpoint. Warns about damaged ones."""
     folders = _all(run)
     for folder in folders:
         try:
             checkpoint = read(folder)
             return checkpoint, load(checkpoint)
         except ModelFileError as error:
-            tell(f"{error}; trying the checkpoint before it")
+            warn(f"{error}; trying the previous checkpoint")
     if folders:
         raise RunBroken(f"no checkpoint of {run} can be read; start the run again in another folder")
     return None
 
 
 def set_damaged_aside(run: Path, found: Checkpoint) -> None:
-    """Renames what is newer than the newest that can be read, so that it does not count as one of those that are kept."""
+    """Renames damaged checkpoints, those newer than `found`, so that they do not count as kept checkpoints."""
     for folder in _all(run):
         if _step(folder) > _step(found.folder):
             aside = folder.with_name(f"damaged-{folder.name}")
@@ -113,13 +113,13 @@ def set_damaged_aside(run: Path, found: Checkpoint) -> None:
 
 
 def newest_step(run: Path) -> int:
-    """The step of a run's newest checkpoint; -1 if it has none."""
+    """The step of a run's newest checkpoint, or -1 if it has none."""
     return max(map(_step, _all(run)), default=-1)
 
 
 def clean(run: Path) -> None:
-    """Removes what a killed process left unfinished."""
-    for folder in (run, place(run)):
+    """Removes temporary files that a killed process left behind."""
+    for folder in (run, folder_of(run)):
         for leftover in folder.glob(f"{TEMPORARY}*"):
             if leftover.is_dir():
                 shutil.rmtree(leftover, ignore_errors=True)
@@ -129,7 +129,7 @@ def clean(run: Path) -> None:
 
 def _all(run: Path) -> list[Path]:
     """The folders of complete checkpoints, newest first."""
-    return sorted((folder for folder in place(run).glob("[0-9]*") if folder.name.isdecimal()), key=_step, reverse=True)
+    return sorted((folder for folder in folder_of(run).glob("[0-9]*") if folder.name.isdecimal()), key=_step, reverse=True)
 
 
 def _step(folder: Path) -> int:
@@ -137,23 +137,23 @@ def _step(folder: Path) -> int:
 
 
 class Clock:
-    """When the next checkpoint is due: every so many steps, or by time."""
+    """Decides when the next checkpoint is due: after a number of steps, or by time."""
 
     def __init__(self, every: int | None, step: int) -> None:
         self._every, self._step = every, step
         self._written, self._cost = monotonic(), 0.0
 
     def due(self, step: int) -> bool:
-        """Whether one is due at this step."""
+        """Whether a checkpoint is due at this step."""
         if self._every:
             return step // self._every > self._step // self._every
         return monotonic() - self._written > max(SECONDS, self._cost / SHARE)
 
-    def time(self, writing: Callable[[], object], step: int) -> None:
-        """Writes one, and takes the time."""
+    def measure(self, write: Callable[[], object], step: int) -> None:
+        """Calls `write`, unless this step has a checkpoint already, and measures how long it takes."""
         if step == self._step:
             return
         start = monotonic()
-        writing()
+        write()
         self._step, self._written = step, monotonic()
         self._cost = self._written - start

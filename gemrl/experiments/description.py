@@ -14,42 +14,42 @@ from gemrl.envs.making import NamedEnv
 
 
 def default_evaluations(env_id: str) -> tuple[int, int]:
-    """Steps between two evaluations, and episodes of each, if nothing else is asked for."""
+    """The default number of steps between evaluations, and of episodes per evaluation."""
     return (50_000, 5) if is_atari(env_id) else (10_000, 10)
 
 
 def env_args(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments in the description of a run; runs of old have none."""
+    """The environment arguments in the description of a run. Older runs have none."""
     found = run.get("env_args", {})
     if not isinstance(found, dict) or not all(key.isidentifier() and key not in RESERVED for key in found):
-        raise RunFolderError("the env_args in run.json are damaged: they must be names with values")
+        raise RunFolderError("env_args in run.json is damaged: it must map argument names to values")
     return found
 
 
 def environment_of(run: Mapping[str, Any]) -> NamedEnv:
-    """The environment of a run."""
+    """The environment of a run, which is created when called."""
     return NamedEnv(run["env"], env_args(run))
 
 
 def env_title(run: Mapping[str, Any]) -> str:
-    """The environment's id, with its arguments if it has any."""
-    told = ", ".join(f"{key}={value!r}" for key, value in env_args(run).items())
-    return f"{run['env']} ({told})" if told else run["env"]
+    """The environment's id, followed by its arguments if it has any."""
+    arguments = ", ".join(f"{key}={value!r}" for key, value in env_args(run).items())
+    return f"{run['env']} ({arguments})" if arguments else run["env"]
 
 
 def unusual_args(run: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that are worth a word; that actions are not sticky is what one expects."""
+    """The arguments worth mentioning: all except that actions are not sticky, which is the default."""
     return {key: value for key, value in env_args(run).items() if (key, value) != (STICKY, 0.0)}
 
 
-LONGEST = 200
-"""Bytes in a folder's name; file systems allow 255."""
+MAX_NAME_BYTES = 200
+"""Longest name of a folder; file systems allow 255 bytes."""
 
 
 def env_folder(run: Mapping[str, Any]) -> str:
-    """A run's environment, with its arguments, as the name of a folder."""
-    words = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unusual_args(run).items())
-    name = ",".join((path_name(run["env"]), *words))
-    if len(name.encode()) <= LONGEST:
+    """A folder name for the environment of a run and its arguments."""
+    arguments = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unusual_args(run).items())
+    name = ",".join((path_name(run["env"]), *arguments))
+    if len(name.encode()) <= MAX_NAME_BYTES:
         return name
     return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"

@@ -1,4 +1,4 @@
-"""Load a trained model from a run's folder or from a saved file."""
+"""Loads a trained model from a run folder or from a saved file."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from gemrl.training.models import model_class
 
 
 def load(path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Model:
-    """The trained model in a run's folder, or the saved model of any algorithm at `path`; `fields` change its recipe."""
+    """The trained model in a run folder, or the model saved at `path`, of any algorithm; `fields` change its recipe."""
     if Path(path).is_dir():
         describe(path)
         path = Path(path) / "model"
         if not path.with_suffix(".json").exists():
-            why = "only its results were kept" if (path.parent / SEALED).exists() else "its run did not get to save one"
-            raise RunFolderError(f"{path.parent} holds no trained model: {why}")
+            why = "only its results were kept" if (path.parent / SEALED).exists() else "the run ended before it saved one"
+            raise RunFolderError(f"{path.parent} contains no trained model: {why}")
     algo = ModelFiles(path).read_header().get("algo")
     if not isinstance(algo, str):
-        raise ModelFileError(f"the JSON of {path} is damaged: it names no algorithm")
+        raise ModelFileError(f"the JSON file of {path} is damaged: it names no algorithm")
     return model_class(algo).load(path, env, device, **fields)

@@ -1,97 +1,39 @@
-"""A run from start to end: what `gemrl train` and `gemrl resume` do. Both continue from the last checkpoint, if there is one."""
+"""A run from start to end, as `gemrl train` and `gemrl resume` execute it."""
 
 from __future__ import annotations
 
-import os
-import secrets
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import numpy as np
 
-from gemrl.algorithms.registry import AnyRecipe, algorithm_for, recipe_for
+from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.exceptions import GemrlError, RunBroken, RunFolderError
 from gemrl.core.exit_codes import INTERRUPTED
 from gemrl.core.locking import exclusive
 from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now, env_call, limit_env_calls
-from gemrl.core.threads import thread_count
-from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import make_envs
 from gemrl.experiments import checkpoints, run_folder
-from gemrl.experiments.description import default_evaluations, env_args, env_folder, env_title, environment_of
+from gemrl.experiments.description import env_args, env_folder, env_title, environment_of
 from gemrl.experiments.loading import load
+from gemrl.experiments.run_interface import Outcome, ResumeOptions, Screen
 from gemrl.experiments.run_logs import Recorder
-from gemrl.experiments.versions import other_source, versions
+from gemrl.experiments.versions import other_source
 from gemrl.training.logger import Logger, log
-from gemrl.training.loop import Event, scheduled
+from gemrl.training.loop import scheduled
 from gemrl.training.model import Model
 from gemrl.training.models import model_class
-from gemrl.training.trackers import opened, tracker_named
-from gemrl.training.trackers.base import RunInfo, Tracker, check_installed
+from gemrl.training.trackers import opened
+from gemrl.training.trackers.base import RunInfo, Tracker
 from gemrl.training.trackers.tensorboard import TensorBoard
 
 
-@dataclass(frozen=True)
-class TrainOptions:
-    """What a new run is asked to do. Empty values mean the usual ones for the environment."""
-
-    env: str
-    env_args: Mapping[str, Any] = field(default_factory=dict)
-    algo: str = "gem"
-    steps: int = 1_000_000
-    seed: int = 0
-    folder: Path | None = None
-    settings: tuple[str, ...] = ()
-    """Fields of the recipe to change, each "field=value"."""
-    eval_every: int | None = None
-    eval_episodes: int | None = None
-    n_envs: int = 1
-    checkpoint_every: int | None = None
-    env_timeout: int = ENV_TIMEOUT
-    tensorboard: bool = False
-    track: str | None = None
-    device: str = "auto"
-
-
-@dataclass(frozen=True)
-class ResumeOptions:
-    """How an existing run is continued."""
-
-    folder: Path
-    steps: int | None = None
-    other_versions: bool = False
-    env_timeout: int | None = None
-
-
-class Screen(Protocol):
-    """What a run shows to people."""
-
-    def progress(self, events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
-        """The same moments of a training, shown as they pass."""
-
-    def say(self, line: str) -> None:
-        """Prints a line."""
-
-    def working(self, words: str) -> AbstractContextManager[Any]:
-        """Shows, while it lasts, what is being done."""
-
-
-class Outcome(NamedTuple):
-    """What became of a run."""
-
-    folder: Path
-    finished: bool
-    can_be_filmed: bool = False
-
-
-def train_run(options: TrainOptions, screen: Screen) -> Outcome:
-    """Trains in a new run's folder."""
-    description = _new_description(options)
-    folder = options.folder or Path("runs", description["algo"], env_folder(description), str(options.seed))
+def train_run(description: dict[str, Any], folder: Path | None, screen: Screen) -> Outcome:
+    """Trains in a new run folder, by default runs/<algo>/<env>/<seed>."""
+    folder = folder or Path("runs", description["algo"], env_folder(description), str(description["seed"]))
     run_folder.check_free(folder)
     with exclusive(folder):
         run_folder.create(folder, description)
@@ -99,54 +41,14 @@ def train_run(options: TrainOptions, screen: Screen) -> Outcome:
         try:
             return run.execute()
         except GemrlError:
-            # Failed at its first step: there is nothing to resume.
-            if run.steps <= options.n_envs and checkpoints.newest_step(folder) < 0:
+            # It failed at its first step, so there is nothing to resume.
+            if run.steps <= description["n_envs"] and checkpoints.newest_step(folder) < 0:
                 run_folder.forget(folder)
             raise
 
 
-def _new_description(options: TrainOptions) -> dict[str, Any]:
-    """The run.json of a new run."""
-    chosen = {"env": options.env, "env_args": dict(options.env_args)}
-    env = environment_of(chosen)()
-    layout = Spaces.of(env).layout
-    env.close()
-    algo = algorithm_for(options.algo, layout)
-    recipe = recipe_for(algo, options.env, layout, options.settings)
-    every, episodes = default_evaluations(options.env)
-    if options.tensorboard:
-        check_installed("tensorboardX", "tensorboard")
-    return {
-        "algo": algo,
-        **chosen,
-        "seed": options.seed,
-        "steps": options.steps,
-        "eval_every": options.eval_every or every,
-        "eval_episodes": options.eval_episodes or episodes,
-        "n_envs": options.n_envs,
-        "checkpoint_every": options.checkpoint_every,
-        "env_timeout": options.env_timeout,
-        "tensorboard": options.tensorboard,
-        "track": _new_track(options.track),
-        "device": options.device,
-        "recipe": recipe.as_dict(),
-        "threads": thread_count(),
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
-        "versions": versions(),
-    }
-
-
-def _new_track(name: str | None) -> dict[str, str] | None:
-    """The tracker of a new run, with an id that no other run has."""
-    if name is None:
-        return None
-    package = tracker_named(name).package
-    check_installed(package, package)
-    return {"to": name, "id": secrets.token_hex(4)}
-
-
 def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
-    """Continues a run; None if it is finished already."""
+    """Continues a run from its last checkpoint; None if it is already finished."""
     folder = options.folder
     description = run_folder.describe(folder)
     run_folder.check_resumable(folder, description, other_versions=options.other_versions)
@@ -154,30 +56,34 @@ def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
     with exclusive(folder):
         if options.steps:
             if options.steps < description["steps"]:
-                raise RunFolderError(f"{folder} was made for {description['steps']:,} steps already")
-            beyond = options.steps > description["steps"] and run_folder.finished(folder, description["steps"])
-            if beyond and checkpoints.newest_step(folder) < 0:
-                raise RunFolderError(f"{folder} keeps no checkpoint, so it cannot go beyond its {description['steps']:,} steps")
+                raise RunFolderError(f"{folder} already has {description['steps']:,} steps; --steps must not be smaller")
+            extends = options.steps > description["steps"] and run_folder.finished(folder, description["steps"])
+            if extends and checkpoints.newest_step(folder) < 0:
+                raise RunFolderError(
+                    f"{folder} has no checkpoint, so it cannot continue after its {description['steps']:,} steps"
+                )
             description |= {"steps": options.steps}
         if run_folder.finished(folder, description["steps"]):
-            screen.say(f"{folder} is finished: {description['steps']:,} steps; --steps N goes beyond")
+            screen.say(f"{folder} is finished: {description['steps']:,} steps; use --steps N to train for more")
             return None
         if source := other_source(description):
-            screen.say(f"warning: gemrl's code has changed since this run began (source {source}), so bits may differ")
+            screen.say(
+                f"warning: gemrl's code has changed since this run was started (source {source}); results may differ slightly"
+            )
         if options.env_timeout:
             description |= {"env_timeout": options.env_timeout}
         return _Run(folder, description, screen).execute()
 
 
 def run_info(folder: Path, description: Mapping[str, Any], logged_until: int = 0) -> RunInfo:
-    """What trackers are told about a run."""
+    """The information about a run that trackers get."""
     group = f"{description['algo']} on {env_title(description)}"
     name, track = f"{group}, seed {description['seed']}", description.get("track") or {}
     return RunInfo(name, group, track.get("id", ""), folder, description, logged_until)
 
 
 class _Run:
-    """One process's part of a run: from its last checkpoint, if it has one, to its end or to an interrupt."""
+    """The part of a run that one process executes: from the last checkpoint, if any, to the end or an interrupt."""
 
     def __init__(self, folder: Path, description: dict[str, Any], screen: Screen) -> None:
         self._folder, self._run, self._screen = folder, description, screen
@@ -185,7 +91,7 @@ class _Run:
         limit_env_calls(description.get("env_timeout", ENV_TIMEOUT))
 
     def execute(self) -> Outcome:
-        """Trains until the end or an interrupt."""
+        """Trains until the run ends or is interrupted."""
         folder, say = self._folder, self._screen.say
         checkpoints.clean(folder)
         with self._screen.working("starting JAX"):
@@ -194,24 +100,25 @@ class _Run:
         say(self._first_line(model.recipe))
         if warning := model.recipe.warning(self._run["steps"]):
             say(f"warning: {warning}, such as --set learning_starts=1000")
-        on_second = partial(end_now, f"stopped at once; {folder} keeps its last checkpoint", INTERRUPTED)
+        on_second = partial(end_now, f"stopped immediately; the last checkpoint in {folder} is kept", INTERRUPTED)
         with self._disk_errors(), Interrupts(on_second) as interrupts:
             if found:
                 checkpoints.set_damaged_aside(folder, found[0])
-            run_folder.extend(folder, self._run["steps"])  # only now: there is something to continue
+            run_folder.extend(folder, self._run["steps"])  # only now, when there is something to continue
             try:
                 finished = self._train(model, found[0] if found else None, interrupts)
-            finally:  # whatever ends a run, its model can be looked at
+            finally:  # save the model however the run ends
                 self.steps = model.num_timesteps
                 model.save(folder / "model")
-                with suppress(Exception), env_call("its closing"):  # a broken environment may fail to close
+                with suppress(Exception), env_call("close"):  # a broken environment may fail to close
                     model.close()
             if not finished:
-                say(f"interrupted at step {model.num_timesteps:,}; go on with: gemrl resume {folder}")
-            one = model.env[0] if isinstance(model.env, list) else model.env
-            return Outcome(folder, finished, "rgb_array" in one.metadata.get("render_modes", ()))
+                say(f"interrupted at step {model.num_timesteps:,}; continue with: gemrl resume {folder}")
+            env = model.env[0] if isinstance(model.env, list) else model.env
+            return Outcome(folder, finished, "rgb_array" in env.metadata.get("render_modes", ()))
 
     def _first_line(self, chosen: AnyRecipe) -> str:
+        """A line that summarizes the run."""
         run = self._run
         cap = chosen.settable().get("depth")
         depth = f", depth {cap}" if cap else ""
@@ -219,27 +126,28 @@ class _Run:
         return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
 
     def _new_model(self) -> Model:
+        """An untrained model."""
         run, env = self._run, make_envs(environment_of(self._run), self._run["n_envs"])
         return model_class(run["algo"]).from_recipe(run_folder.recipe_of(run), env, seed=run["seed"], device=run["device"])
 
     def _load(self, found: checkpoints.Checkpoint) -> Model:
-        """The model of a checkpoint, if it is this run's."""
+        """The model of a checkpoint; raises RunFolderError if it belongs to another run."""
         model = load(found.model, environment_of(self._run), device=self._run["device"])
         expected = self._run["algo"], run_folder.recipe_of(self._run), self._run["seed"]
         if (model.algo, model.recipe, model.seed) != expected:
-            raise RunFolderError(f"{found.folder} is a checkpoint of another run: recipe or seed differ from run.json")
+            raise RunFolderError(f"{found.folder} is a checkpoint of another run: its recipe or seed differs from run.json")
         if found.facts.get("env") != self._run["env"]:
-            raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {found.facts.get('env')}")
+            raise RunFolderError(f"{found.folder} is a checkpoint of another run, on {found.facts.get('env')}")
         if env_args(found.facts) != env_args(self._run):
-            raise RunFolderError(f"{found.folder} is a checkpoint of another run: it is of {env_title(found.facts)}")
+            raise RunFolderError(f"{found.folder} is a checkpoint of another run, on {env_title(found.facts)}")
         return model
 
     def _train(self, model: Model, found: checkpoints.Checkpoint | None, interrupts: Interrupts) -> bool:
-        """Trains, shows, records and writes checkpoints; False if interrupted."""
+        """Trains, shows progress, logs and writes checkpoints; returns False if interrupted."""
         run = self._run
         recorder = Recorder(self._folder, model.recipe)
-        logged_until = recorder.last_step()  # before lines beyond the checkpoint are dropped
-        observation = self._take_up(model, recorder, found)
+        logged_until = recorder.last_step()  # before lines after the checkpoint are dropped
+        observation = self._restore(model, recorder, found)
         schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
         clock = checkpoints.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write_checkpoint, model, recorder)
@@ -253,13 +161,13 @@ class _Run:
                 if not event.taken:
                     continue
                 if interrupts.asked or event.step >= run["steps"] or clock.due(event.step):
-                    clock.time(write, event.step)
+                    clock.measure(write, event.step)
                 if interrupts.asked:
                     return False
         return True
 
     def _trackers(self, step: int) -> list[str | Tracker]:
-        """Where metrics go besides the CSV files."""
+        """The trackers that get the metrics in addition to the CSV files."""
         chosen: list[str | Tracker] = []
         if self._run["tensorboard"]:
             chosen.append(TensorBoard(self._folder / "tensorboard", step))
@@ -267,8 +175,8 @@ class _Run:
             chosen.append(self._run["track"]["to"])
         return chosen
 
-    def _take_up(self, model: Model, recorder: Recorder, found: checkpoints.Checkpoint | None) -> np.ndarray | None:
-        """Restores logs and the running episode; the observation to act on, or None for a new episode."""
+    def _restore(self, model: Model, recorder: Recorder, found: checkpoints.Checkpoint | None) -> np.ndarray | None:
+        """Restores the logs and the running episode; returns its observation, or None to start a new episode."""
         if found is None:
             recorder.start()
             return None
@@ -278,17 +186,18 @@ class _Run:
         self._screen.say(f"resumed at step {model.num_timesteps:,}")
         if observation is None:
             self._screen.say(
-                "the environment did not repeat its episode from the same seed and actions, so a new one begins here"
+                "the environment did not reproduce its episode from the same seed and actions, so a new episode starts here"
             )
         return observation
 
     def _write_checkpoint(self, model: Model, recorder: Recorder) -> None:
+        """Writes a checkpoint of the model and the logs."""
         facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts()}
         checkpoints.write(self._folder, model, facts, recorder.texts())
 
     @contextmanager
     def _disk_errors(self) -> Iterator[None]:
-        """Turns an error of the disk into one line."""
+        """Turns an OSError into a one-line error."""
         try:
             yield
         except OSError as error:

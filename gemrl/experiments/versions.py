@@ -1,4 +1,4 @@
-"""Versions of everything that can change a result."""
+"""Versions of everything that can affect results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from typing import Any
 from gemrl.core.version import __version__
 
 VERSIONED = ("jax", "jaxlib", "numpy", "optax", "equinox", "gymnasium", "mujoco", "ale-py", "opencv-python-headless", "minatar")
-"""Packages that decide bits, if they are installed."""
+"""Packages whose version can change results in the last bits, if they are installed."""
 
 
 @cache
 def source_digest() -> str:
-    """The beginning of a SHA-256 of all code of this package: tells apart what has the same version."""
+    """The first digits of a SHA-256 of this package's code, which tell apart two states of the same version."""
     root, digest = Path(__file__).parents[1], hashlib.sha256()
     for file in sorted(root.rglob("*.py")):
         digest.update(f"{file.relative_to(root).as_posix()}\0".encode() + file.read_bytes())
@@ -26,7 +26,7 @@ def source_digest() -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of all that can change a result."""
+    """The versions of gemrl, its code, Python, the platform and the packages in VERSIONED, by name."""
     found = {"gemrl": __version__, "source": source_digest()}
     found |= {"python": platform.python_version(), "platform": platform.platform()}
     for name in VERSIONED:
@@ -38,7 +38,7 @@ def versions() -> dict[str, str]:
 
 
 def other_source(description: Mapping[str, Any]) -> str:
-    """The digest of the code that a run was begun with, if it is not this code's: then bits may differ."""
-    told = description.get("versions")
-    source = told.get("source") if isinstance(told, dict) else None  # runs of old do not say
+    """The source digest that a run was started with, if it differs from this code's, else ""."""
+    recorded = description.get("versions")
+    source = recorded.get("source") if isinstance(recorded, dict) else None  # older runs have none
     return str(source) if source not in (None, source_digest()) else ""

@@ -16,7 +16,8 @@ from gemrl.analysis.statistics import smoothed
 from gemrl.core.env_names import STICKY
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.suggestions import unknown
-from gemrl.experiments.studies.study import STUDIES, Study
+from gemrl.experiments.studies.catalog import STUDIES
+from gemrl.experiments.studies.study import Study
 
 RETURN, ERROR = "return_mean", "estimation_error"
 LABELS = {RETURN: "return", ERROR: "estimation error"}

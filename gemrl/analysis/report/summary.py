@@ -13,6 +13,7 @@ from gemrl.analysis.palette import is_gem
 from gemrl.analysis.results.collection import Collection
 from gemrl.analysis.results.run import Run, stacked
 from gemrl.analysis.results.scales import scale
+from gemrl.core.mappings import differences
 
 CURVE_RESAMPLES = 1000
 THRESHOLDS, PARTS = 201, 41
@@ -174,8 +175,7 @@ def _fields(first: Run, second: Run) -> list[tuple[str, Any, Any]]:
         algo = str(run.description["algo"])
         family = {"family": RECIPES[algo].family} if algo in RECIPES else {}
         sides.append(family | run.recipe)
-    names = dict.fromkeys([*sides[0], *sides[1]])
-    return [(name, sides[0].get(name), sides[1].get(name)) for name in names if sides[0].get(name) != sides[1].get(name)]
+    return [(name, *pair) for name, pair in differences(*sides).items()]
 
 
 def _by_task(collection: Collection, method: str) -> list[tuple[str, dict[str, Any]]]:

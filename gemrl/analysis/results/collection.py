@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,6 +15,7 @@ from gemrl.analysis.results.run import Run, read_run
 from gemrl.core.env_names import id_of
 from gemrl.core.exceptions import RunFolderError
 from gemrl.experiments.description import env_title, unusual_args
+from gemrl.experiments.studies.study_file import read_study_file
 
 
 @dataclass(frozen=True)
@@ -151,13 +151,7 @@ def _left_behind(collection: Collection) -> list[str]:
 
 def _study(folder: Path) -> dict[str, Any]:
     """The study.json of a study's folder, if it has one that can be used."""
-    try:
-        content = json.loads((folder / "study.json").read_bytes())
-        kinds = {"name": str, "title": str, "algos": dict, "envs": list}
-        usable = isinstance(content, dict) and all(isinstance(content.get(name), kind) for name, kind in kinds.items())
-        return content if usable else {}
-    except (OSError, ValueError, RecursionError):
-        return {}
+    return read_study_file(folder, strict=False)
 
 
 def _by_arguments(found: Sequence[Run]) -> list[Run]:

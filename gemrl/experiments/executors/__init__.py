@@ -1,1 +1,1 @@
-"""Where the runs of a study execute: local processes or a Ray cluster."""
+"""Executors, which run the processes of a study: on this machine or on a Ray cluster."""

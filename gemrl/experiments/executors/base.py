@@ -1,4 +1,4 @@
-"""The interface of an executor: something that runs the jobs of a study, each in a process of its own."""
+"""The interface of an executor, which runs each job of a study in a separate process."""
 
 from __future__ import annotations
 
@@ -7,50 +7,50 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 KILLED = -9
-"""The exit code of a process that was killed."""
+"""Exit code of a process that was killed."""
 
 
 class Job(NamedTuple):
-    """A run to be trained: its folder, the words of `gemrl train`, and where its process may talk."""
+    """A run to train: its folder, the arguments of `gemrl train`, and the file for the output of its process."""
 
     folder: Path
-    words: tuple[str, ...]
+    arguments: tuple[str, ...]
     log: Path
 
 
 @dataclass(frozen=True)
 class ExecutorOptions:
-    """What a user asks of an executor."""
+    """The options of an executor."""
 
     workers: int | None = None
-    """Runs at a time; None leaves it to the executor."""
+    """Runs at a time; None lets the executor decide."""
     address: str | None = None
     gpus_per_run: float = 0.0
 
 
 class Process(Protocol):
-    """A job that executes somewhere."""
+    """A job that was started."""
 
     def poll(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """The exit code, or None while it is running."""
 
     def stop(self) -> None:
-        """Asks it to write a checkpoint and end."""
+        """Asks it to write a checkpoint and exit."""
 
     def kill(self) -> None:
-        """Ends it at once."""
+        """Kills it."""
 
 
 class Executor(Protocol):
-    """Something that can start jobs."""
+    """Starts jobs."""
 
     slots: int
-    """How many jobs it may be given."""
+    """How many jobs may be started at the same time."""
     at_once: int
-    """How many of them execute at a time."""
+    """How many of them really run at the same time."""
 
     def start(self, job: Job) -> Process:
-        """Starts a job, or goes on with it from its last checkpoint."""
+        """Starts a job, or resumes it from its last checkpoint."""
 
     def close(self) -> None:
-        """Gives back what it holds."""
+        """Releases its resources."""

@@ -1,4 +1,4 @@
-"""Runs of a study as processes on this machine."""
+"""Executor that runs a study as processes on this machine."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from gemrl.core.threads import thread_count
 from gemrl.experiments.executors.base import ExecutorOptions, Job
 
 WORKER = "gemrl.cli.worker"
-"""The module that is the process of one run. It is started by name: the command line is above this layer."""
+"""The module that a process runs. It is started by name, because the command line is above this layer."""
 
 
-def command(folder: Path, words: Sequence[str]) -> list[str]:
-    """What starts the run of these words of `gemrl train`, or goes on with it."""
-    begun = (folder / "run.json").exists()
-    return [sys.executable, "-m", WORKER, *(["resume", str(folder)] if begun else words)]
+def command(folder: Path, arguments: Sequence[str]) -> list[str]:
+    """The command that starts a run with these arguments of `gemrl train`, or resumes it."""
+    started = (folder / "run.json").exists()
+    return [sys.executable, "-m", WORKER, *(["resume", str(folder)] if started else arguments)]
 
 
 class LocalProcess:
@@ -31,31 +31,31 @@ class LocalProcess:
         job.log.parent.mkdir(parents=True, exist_ok=True)
         with job.log.open("a") as log:
             self._process = subprocess.Popen(
-                command(job.folder, job.words),
+                command(job.folder, job.arguments),
                 stdin=subprocess.PIPE,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env={**os.environ, **(environment or {})},
                 cwd=cwd,
-                start_new_session=True,  # a terminal's Ctrl-C is for the study alone, which then stops its runs one by one
+                start_new_session=True,  # Ctrl-C reaches only the study, which then stops its runs
             )
 
     def poll(self) -> int | None:
-        """Its exit code, once it has ended."""
+        """The exit code, or None while it is running."""
         code = self._process.poll()
         if code is not None:
             self.stop()
         return code
 
     def stop(self) -> None:
-        """Closes its pipe, at which it writes a checkpoint and ends."""
+        """Closes its standard input, which makes it write a checkpoint and exit."""
         if self._process.stdin and not self._process.stdin.closed:
             self._process.stdin.close()
 
     def kill(self) -> None:
-        """Ends it at once, and what its environment may have started."""
+        """Kills it and any processes its environment has started."""
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # it leads a session of its own
+            os.killpg(self._process.pid, signal.SIGKILL)  # it is the leader of its own session
         self._process.wait()
         self.stop()
 
@@ -68,9 +68,9 @@ class Local:
 
     @staticmethod
     def of(options: ExecutorOptions) -> Local:
-        """The executor that these options ask for; one worker per core by default."""
+        """The executor with these options; one worker per core by default."""
         if options.address or options.gpus_per_run:
-            raise BadValue(f"{'--address' if options.address else '--gpus-per-run'} is for --executor ray")
+            raise BadValue(f"{'--address' if options.address else '--gpus-per-run'} needs --executor ray")
         return Local(options.workers or thread_count())
 
     def start(self, job: Job) -> LocalProcess:
@@ -78,4 +78,4 @@ class Local:
         return LocalProcess(job)
 
     def close(self) -> None:
-        """There is nothing to give back."""
+        """Does nothing: there are no resources to release."""

@@ -1,4 +1,4 @@
-"""The executors by name. A new one is a class with `start` and `close`, listed here."""
+"""The executors by name. To add one, write a class like Local and list it here."""
 
 from __future__ import annotations
 
@@ -9,4 +9,4 @@ from gemrl.experiments.executors.local import Local
 from gemrl.experiments.executors.ray import Ray
 
 EXECUTORS: dict[str, Callable[[ExecutorOptions], Executor]] = {"local": Local.of, "ray": Ray.of}
-"""What `gemrl study --executor NAME` opens."""
+"""What `gemrl study --executor NAME` creates from its options."""

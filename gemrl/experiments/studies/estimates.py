@@ -1,4 +1,4 @@
-"""How long a study will take: an estimate from the runs it has done, and before these from a table of speeds."""
+"""Estimates how long a study will take, from the runs in its folder and from a table of speeds."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from gemrl.core.env_names import is_atari
 from gemrl.experiments.run_logs import Timing, read_last_return, read_timings
 from gemrl.experiments.studies.folder import PlannedRun
 
-TRAINING = {
+TRAINING_MS = {
     "gem": 16.0,
     "td3": 5.5,
     "ddpg": 4.0,
@@ -33,21 +33,21 @@ TRAINING = {
     "double-q": 0.1,
     "nstep-q": 0.2,
 }
-"""Milliseconds of training per environment step, on one thread of the machine that the results in docs/ come from."""
-ON_IMAGES = {"dqn": 14.0, "ddqn": 15.0, "dueling-dqn": 18.0, "clipped-ddqn": 28.0, "gem-discrete": 62.0}
-ON_BOARDS = {"dqn": 1.0, "ddqn": 1.1, "dueling-dqn": 1.3, "clipped-ddqn": 1.6, "gem-discrete": 4.2}
-"""The same of discrete agents that look at Atari, and at MinAtar: their presets train at other intervals."""
+"""Milliseconds of training per environment step, on one thread of the machine used for the results in docs/."""
+ATARI_MS = {"dqn": 14.0, "ddqn": 15.0, "dueling-dqn": 18.0, "clipped-ddqn": 28.0, "gem-discrete": 62.0}
+MINATAR_MS = {"dqn": 1.0, "ddqn": 1.1, "dueling-dqn": 1.3, "clipped-ddqn": 1.6, "gem-discrete": 4.2}
+"""The same for discrete agents on Atari and on MinAtar, whose presets train at other intervals."""
 
-STEPPING = {"Humanoid": 0.5, "Ant": 0.3, "NoFrameskip": 1.0, "ALE/": 1.0}
-STEPPED = 0.15
-"""Milliseconds to act and step an environment, where none of these is in its name."""
+STEP_MS = {"Humanoid": 0.5, "Ant": 0.3, "NoFrameskip": 1.0, "ALE/": 1.0}
+OTHER_STEP_MS = 0.15
+"""Milliseconds to choose an action and step an environment: by part of its name, and for all others."""
 
-EPISODE, START = 600, 12.0
-"""Steps of an episode of evaluation, and seconds to start and compile: guesses."""
+EPISODE_STEPS, STARTUP_SECONDS = 600, 12.0
+"""Rough guesses: steps of an evaluation episode, and seconds to start and compile."""
 
 
 class RunProgress(NamedTuple):
-    """How far a run is, as its CSV files say."""
+    """The progress of a run, according to its CSV files."""
 
     step: int = 0
     elapsed: float = 0.0
@@ -56,7 +56,7 @@ class RunProgress(NamedTuple):
 
 
 def run_progress(folder: Path) -> RunProgress:
-    """How far the run in a folder is; the speed is that of about the last 1,000 steps."""
+    """The progress of the run in a folder. The speed is measured over about the last 1,000 steps."""
     timings = read_timings(folder)
     if not timings:
         return RunProgress()
@@ -66,63 +66,65 @@ def run_progress(folder: Path) -> RunProgress:
 
 
 def table_estimate(plan: PlannedRun, steps: int) -> float:
-    """Seconds for so many steps of a run, after the table."""
+    """Seconds for this many steps of a run, according to the table."""
     facts = plan.facts
-    stepping = next((cost for part, cost in STEPPING.items() if part in facts["env"]), STEPPED)
-    table = ON_IMAGES if is_atari(facts["env"]) else ON_BOARDS if "MinAtar/" in facts["env"] else TRAINING
+    stepping = next((cost for part, cost in STEP_MS.items() if part in facts["env"]), OTHER_STEP_MS)
+    table = ATARI_MS if is_atari(facts["env"]) else MINATAR_MS if "MinAtar/" in facts["env"] else TRAINING_MS
     names = [name for name in table if facts["algo"].startswith(name)]
     training = table[max(names, key=len)] if names else max(table.values())
     trained = max(0, steps - facts["recipe"].get("learning_starts", 0))
-    evaluated = steps // facts["eval_every"] * facts["eval_episodes"] * EPISODE
-    return START + (trained * training + (steps + evaluated) * stepping) / 1000
+    evaluated = steps // facts["eval_every"] * facts["eval_episodes"] * EPISODE_STEPS
+    return STARTUP_SECONDS + (trained * training + (steps + evaluated) * stepping) / 1000
 
 
-def _ratio(plan: PlannedRun, seen: RunProgress) -> float | None:
-    """How much longer a run takes than the table says; None if it has hardly begun to learn."""
-    if seen.step <= plan.facts["recipe"].get("learning_starts", 0) + 1000:
+def _ratio(plan: PlannedRun, progress: RunProgress) -> float | None:
+    """How much longer a run takes than the table says; None if it has hardly started to train."""
+    if progress.step <= plan.facts["recipe"].get("learning_starts", 0) + 1000:
         return None
-    return (START + seen.elapsed) / table_estimate(plan, seen.step)
+    return (STARTUP_SECONDS + progress.elapsed) / table_estimate(plan, progress.step)
 
 
 class Estimate:
-    """Seconds of runs: the table's, corrected by what runs of the same algorithm and environment took, or their like."""
+    """Seconds that runs take: those of the table, corrected by the measured times of similar runs."""
 
     def __init__(self, plans: Iterable[PlannedRun]) -> None:
         self._ratios: list[tuple[str, str, float]] = []
         for plan in plans:
             ratio = _ratio(plan, run_progress(plan.job.folder))
             if ratio is not None:
-                self._ratios.append((plan.run.entry.label, plan.run.env, ratio))
+                self._ratios.append((plan.trial.entry.label, plan.trial.env, ratio))
 
     @property
     def source(self) -> str:
-        """Where the numbers come from."""
+        """Where the estimate comes from."""
         if self._ratios:
-            return f"from {len(self._ratios)} run{'s' * (len(self._ratios) > 1)} in this folder and a table of relative costs"
-        return "from a table of speeds on another machine, so it may be off by a factor of two or three"
+            number = f"{len(self._ratios)} run{'s' * (len(self._ratios) > 1)}"
+            return f"estimated from {number} in this folder and a table of relative costs"
+        return "estimated from speeds on another machine; it may be off by a factor of two or three"
 
-    def left(self, plan: PlannedRun, seen: RunProgress) -> float:
-        """Seconds until a run that is so far will be done."""
-        behind = table_estimate(plan, seen.step) if seen.step else 0.0  # a run that has not begun still has to start and compile
-        return max(0.0, table_estimate(plan, plan.facts["steps"]) - behind) * self._correction(plan, seen) + 1.0
+    def left(self, plan: PlannedRun, progress: RunProgress) -> float:
+        """Seconds until a run with this progress is done."""
+        spent = table_estimate(plan, progress.step) if progress.step else 0.0  # a new run still has to start and compile
+        return max(0.0, table_estimate(plan, plan.facts["steps"]) - spent) * self._correction(plan, progress) + 1.0
 
-    def _correction(self, plan: PlannedRun, seen: RunProgress) -> float:
-        own = _ratio(plan, seen)
+    def _correction(self, plan: PlannedRun, progress: RunProgress) -> float:
+        """Measured time divided by that of the table: of this run, else the median of the most similar runs."""
+        own = _ratio(plan, progress)
         if own is not None:
             return own
-        label, env = plan.run.entry.label, plan.run.env
-        for fits in (
-            [ratio for name, place, ratio in self._ratios if (name, place) == (label, env)],
+        label, env = plan.trial.entry.label, plan.trial.env
+        for similar in (
+            [ratio for name, other_env, ratio in self._ratios if (name, other_env) == (label, env)],
             [ratio for name, _, ratio in self._ratios if name == label],
             [ratio for _, _, ratio in self._ratios],
         ):
-            if fits:
-                return median(fits)
+            if similar:
+                return median(similar)
         return 1.0
 
 
 def makespan(seconds: Sequence[float], workers: int) -> float:
-    """When the last of these jobs ends, if each worker takes the next one as soon as it is free."""
+    """Seconds until the last of these jobs ends, if each worker takes the next one as soon as it is free."""
     free = [0.0] * max(1, workers)
     for duration in seconds:
         heapq.heappush(free, heapq.heappop(free) + duration)
@@ -130,7 +132,7 @@ def makespan(seconds: Sequence[float], workers: int) -> float:
 
 
 def duration_text(seconds: float) -> str:
-    """A duration for people."""
+    """A duration as text, such as "45 s" or "2.5 h"."""
     minutes = round(seconds / 60)
     if seconds < 90:
         return f"{max(1, round(seconds))} s"

@@ -1,22 +1,22 @@
-"""A study's folder: what the study is, which of its runs are done, and what is kept of them.
+"""A study's folder: its runs, which of them are finished, and which of their files are kept.
 
 OUT/study.json              recipes with all fields, environments, seeds, steps, settings, versions
-OUT/<algo>/<env>/<seed>/    a run's folder, as `gemrl train --run` makes it
-OUT/logs/                   what runs that are not finished have said
+OUT/<algo>/<env>/<seed>/    a run folder, as `gemrl train --run` creates it
+OUT/logs/                   the output of runs that are not finished
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from gemrl.algorithms.registry import algorithm_for, recipe, recipe_for
-from gemrl.core.exceptions import GemrlError, ModelFileError, RunFolderError, UnknownName
-from gemrl.core.files import read_json, write_json
+from gemrl.core.exceptions import RunFolderError, UnknownName
 from gemrl.core.layout import Layout
+from gemrl.core.mappings import differences
 from gemrl.core.text import short
 from gemrl.envs.arguments import parse_env_args, with_sticky
 from gemrl.envs.making import make
@@ -24,119 +24,129 @@ from gemrl.envs.spaces import Spaces
 from gemrl.experiments import checkpoints, run_folder
 from gemrl.experiments.executors.base import Job
 from gemrl.experiments.studies.study import Study, Trial
+from gemrl.experiments.studies.study_file import read_study_file, write_study_file
 from gemrl.experiments.versions import versions
-
-FORMAT = 1
-"""Version of study.json."""
 
 
 class Keep(Enum):
-    """What stays of a finished run."""
+    """Which files of a finished run are kept."""
 
-    ALL = "everything, checkpoints too"
-    MODELS = "all but checkpoints"
-    RESULTS = "CSV and JSON"
+    ALL = "everything, including checkpoints"
+    MODELS = "everything except checkpoints"
+    RESULTS = "CSV and JSON files"
 
 
 class PlannedRun(NamedTuple):
-    """A run of the study with all that decides it, as its run.json has it."""
+    """A run of the study, with everything that determines its result, as in run.json."""
 
-    run: Trial
+    trial: Trial
     job: Job
     facts: dict[str, Any]
 
     @property
     def done(self) -> bool:
-        """Whether it came to its end."""
-        return (self.job.folder / "run.json").exists() and run_folder.finished(self.job.folder, self.facts["steps"])
+        """Whether the run is finished."""
+        return run_folder.holds_run(self.job.folder) and run_folder.finished(self.job.folder, self.facts["steps"])
 
 
 def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[PlannedRun]:
-    """All runs of the study, checked before any of them starts: names, fields, and whatever is in their folders."""
+    """All runs of the study. Names, fields and existing run folders are checked before any run starts."""
     for entry in study.entries:
         try:
             recipe(entry.algo)
         except UnknownName as error:
-            raise UnknownName(f"the study {study.name} cannot be started here: {error}") from None
+            raise UnknownName(f"the study {study.name} cannot be started: {error}") from None
     layouts: dict[str, Layout] = {}
     for env in study.envs:
-        made = make(env, **_arguments(study, env))
+        made = make(env, **_env_args(study, env))
         layouts[env] = Spaces.of(made).layout
         made.close()
-    plans = [_plan(study, run, layouts[run.env], out, tuple(extra)) for run in study.runs]
+    plans = [_plan(study, trial, layouts[trial.env], out, tuple(extra)) for trial in study.trials]
     for plan in plans:
-        check_same(plan)
+        check_same_run(plan)
     return plans
 
 
-def _plan(study: Study, run: Trial, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
-    settings = [*study.settings, *run.entry.settings]
-    algo = algorithm_for(run.entry.algo, layout)
-    chosen = recipe_for(algo, run.env, layout, settings)
+def _plan(study: Study, trial: Trial, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
+    """One run: the arguments of `gemrl train`, and the facts that its run.json will hold."""
+    settings = [*study.settings, *trial.entry.settings]
+    algo = algorithm_for(trial.entry.algo, layout)
+    chosen = recipe_for(algo, trial.env, layout, settings)
     facts = {
         "algo": algo,
-        "env": run.env,
-        "seed": run.seed,
+        "env": trial.env,
+        "seed": trial.seed,
         "steps": study.steps,
         "eval_every": study.eval_every,
         "eval_episodes": study.eval_episodes,
         "n_envs": 1,
-        "env_args": _arguments(study, run.env),
+        "env_args": _env_args(study, trial.env),
         "recipe": run_folder.as_json(chosen),
     }
-    numbers = ("steps", "seed", "eval_every", "eval_episodes")
-    words = [word for name in numbers for word in (f"--{name.replace('_', '-')}", str(facts[name]))]
-    folder = out / run.place
-    words += ["--env-args", *study.env_args] if study.env_args else []
-    words = ["train", run.env, "--algo", algo, "--run", str(folder), "--threads", "1", *words, *extra]
-    log = out / "logs" / ("-".join(run.place.parts) + ".txt")
-    return PlannedRun(run, Job(folder, (*words, *(["--set", *settings] if settings else [])), log), facts)
+    folder = out / trial.subfolder
+    arguments = ["train", trial.env, "--algo", algo, "--run", str(folder), "--threads", "1"]
+    for name in ("steps", "seed", "eval_every", "eval_episodes"):
+        arguments += [f"--{name.replace('_', '-')}", str(facts[name])]
+    arguments += ["--env-args", *study.env_args] if study.env_args else []
+    arguments += [*extra, *(["--set", *settings] if settings else [])]
+    log = out / "logs" / ("-".join(trial.subfolder.parts) + ".txt")
+    return PlannedRun(trial, Job(folder, tuple(arguments), log), facts)
 
 
-def _arguments(study: Study, env: str) -> dict[str, Any]:
-    """What an environment of the study is made with."""
+def _env_args(study: Study, env: str) -> dict[str, Any]:
+    """The arguments of an environment of the study."""
     return with_sticky(env, None, parse_env_args(study.env_args))
 
 
-def check_same(plan: PlannedRun) -> None:
-    """Raises if the folder holds a run that is not this one, or one that cannot be gone on with."""
+def check_same_run(plan: PlannedRun) -> None:
+    """Raises RunFolderError if the folder contains a different run, or one that cannot be resumed."""
     folder = plan.job.folder
-    if not (folder / "run.json").exists():
+    if not run_folder.holds_run(folder):
         return
-    there = {"env_args": {}} | run_folder.describe(folder)  # runs of old have none
-    there["recipe"] = run_folder.recipe_fields(there)  # nor fields that are newer than they are
-    differences = [f"{name} is {short(old)} there and {short(new)} here" for name, old, new in _differences(there, plan.facts)]
-    if differences:
-        raise RunFolderError(f"{folder} holds another run: {'; '.join(differences)}. Choose another --out, or remove it")
+    existing = {"env_args": {}} | run_folder.describe(folder)  # older runs have no env_args
+    existing["recipe"] = run_folder.recipe_fields(existing)  # older runs lack newer fields
+    changes = _changes({name: existing.get(name) for name in plan.facts}, plan.facts)
+    if changes:
+        raise RunFolderError(f"{folder} contains a different run: {'; '.join(changes)}. Choose another --out, or remove it")
     if not plan.done:
-        run_folder.check_resumable(folder, there, other_versions=False)
+        run_folder.check_resumable(folder, existing, other_versions=False)
 
 
-def _differences(there: dict[str, Any], here: dict[str, Any]) -> list[tuple[str, Any, Any]]:
-    """Names with both values; fields of recipes one by one."""
+def _changes(existing: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+    """One phrase for each value that differs; the fields of recipes one by one."""
     found = []
-    for name, new in here.items():
-        old = there.get(name)
-        if isinstance(old, dict) and isinstance(new, dict):
-            found += _differences(old, {**dict.fromkeys(old), **new})
-        elif old != new:
-            found.append((name, old, new))
+    for name, (before, now) in differences(existing, new).items():
+        if isinstance(before, dict) and isinstance(now, dict):
+            found += _changes(before, now)
+        else:
+            found.append(f"{name} is {short(before)} there but {short(now)} here")
     return found
 
 
-def write_study(study: Study, plans: list[PlannedRun], out: Path, asked: Keep | None = None) -> Keep:
-    """Writes study.json. Recipes, environments and seeds that an earlier start in this folder had stay in it.
+def write_study(study: Study, plans: list[PlannedRun], out: Path, requested: Keep | None = None) -> Keep:
+    """Writes study.json and returns which files of finished runs are kept: as requested now, or at an earlier start.
 
-    What is kept of finished runs is what was asked for, now or at an earlier start.
+    Recipes, environments and seeds of earlier starts in this folder stay in the file.
     """
-    before = _read(out)
-    keep = asked or next((one for one in Keep if one.name.lower() == before.get("keep")), Keep.MODELS)
-    recipes: dict[str, Any] = before.get("recipes", {})
+    before = read_study_file(out, strict=True)
+    keep = requested or next((option for option in Keep if option.name.lower() == before.get("keep")), Keep.MODELS)
+    content = _content(study, plans, keep, before)
+    if before:
+        fixed = ("name", "steps", "eval_every", "eval_episodes", "settings", "env_args")
+        changes = _changes({name: before.get(name, []) for name in fixed}, {name: content[name] for name in fixed})
+        if changes:
+            raise RunFolderError(f"{out} contains a different study: {changes[0]}. Choose another --out, or remove it")
+    write_study_file(out, content)
+    return keep
+
+
+def _content(study: Study, plans: list[PlannedRun], keep: Keep, before: Mapping[str, Any]) -> dict[str, Any]:
+    """The content of study.json: this study, together with what the file held before."""
+    recipes: dict[str, Any] = {label: dict(by_env) for label, by_env in before.get("recipes", {}).items()}
     for plan in plans:
-        recipes.setdefault(plan.run.entry.label, {})[plan.run.env] = plan.facts["recipe"]
+        recipes.setdefault(plan.trial.entry.label, {})[plan.trial.env] = plan.facts["recipe"]
     algos = {entry.label: {"algo": entry.algo, "settings": list(entry.settings)} for entry in study.entries}
-    content = {
-        "format": FORMAT,
+    return {
         "name": study.name,
         "title": study.title,
         "algos": before.get("algos", {}) | algos,
@@ -151,41 +161,13 @@ def write_study(study: Study, plans: list[PlannedRun], out: Path, asked: Keep | 
         "recipes": recipes,
         "versions": versions(),
     }
-    for name in ("name", "steps", "eval_every", "eval_episodes", "settings", "env_args"):
-        if before and before.get(name, []) != content[name]:
-            told = f"{name} is {short(before.get(name, []))} there and {short(content[name])} here"
-            raise RunFolderError(f"{out} holds another study: {told}. Choose another --out, or remove it")
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        write_json(out / "study.json", content)
-    except OSError as error:
-        raise RunFolderError(f"cannot write to {out}: {error.strerror or error}") from None
-    return keep
-
-
-def _read(out: Path) -> dict[str, Any]:
-    """The study.json that is there, or nothing."""
-    file = out / "study.json"
-    if not file.exists():
-        return {}
-    try:
-        content = read_json(file)
-        kinds = {"name": str, "algos": dict, "envs": list, "seeds": list, "steps": int, "settings": list, "recipes": dict}
-        kinds |= {"eval_every": int, "eval_episodes": int}
-        if content.get("format") != FORMAT or not all(isinstance(content.get(name), kind) for name, kind in kinds.items()):
-            raise ModelFileError("")
-        if not all(isinstance(value, dict) for value in content["recipes"].values()):
-            raise ModelFileError("")
-    except GemrlError:
-        raise RunFolderError(f"{file} is damaged: it does not describe a study; remove it, runs beside it are kept") from None
-    return content
 
 
 def tidy(folder: Path, keep: Keep) -> None:
-    """Removes from a finished run what is not to be kept. It may be killed at any moment and be called again."""
+    """Removes the files of a finished run that are not to be kept. Safe to interrupt and to repeat."""
     if keep is Keep.RESULTS:
         run_folder.seal_results(folder)
         for name in ("model.safetensors", "model.json", "learning_curve.png"):
             (folder / name).unlink(missing_ok=True)
     if keep is not Keep.ALL:
-        shutil.rmtree(checkpoints.place(folder), ignore_errors=True)
+        shutil.rmtree(checkpoints.folder_of(folder), ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The loop that runs a study: starts what waits, looks after what runs, and takes note of what ends. It knows no executor."""
+"""The loop that runs a study: it starts waiting runs, watches running ones and handles those that end, on any executor."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from gemrl.experiments import checkpoints
 from gemrl.experiments.executors.base import Executor, Process
 from gemrl.experiments.studies.folder import Keep, PlannedRun, tidy
 
-TRIES = 2
-"""A run that fails by itself is tried so often."""
+MAX_ATTEMPTS = 2
+"""How often a run that fails by itself is tried."""
 
-KILLS = 4
-"""A run that is killed from outside is gone on with, unless it was killed so often without a new checkpoint in between."""
+MAX_KILLS = 4
+"""How often a run may be killed from outside without writing a new checkpoint before it counts as failed."""
 
-KILLED_BY = {INTERRUPTED, 137, 143}
-"""Exit codes, beside negative ones, of a process that somebody else ended."""
+KILLED_CODES = {INTERRUPTED, 137, 143}
+"""Exit codes of a process that was ended from outside, in addition to negative ones."""
 
-PAUSE = 0.2
-"""Seconds between two looks at all processes."""
+POLL_SECONDS = 0.2
+"""Seconds between two checks of all processes."""
 
 
 class State(Enum):
-    """Where a run is."""
+    """The state of a run."""
 
     WAITING = "waiting"
     RUNNING = "running"
-    ELSEWHERE = "at work elsewhere"
+    ELSEWHERE = "running elsewhere"
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
 
 
 class TrackedRun:
-    """A run on its way through the study."""
+    """A run of the study, with its state and process."""
 
     def __init__(self, plan: PlannedRun) -> None:
         self.plan = plan
@@ -52,134 +52,137 @@ class TrackedRun:
 
     @property
     def newest(self) -> int:
-        """The step of its newest checkpoint."""
+        """The step of its newest checkpoint, or -1."""
         return checkpoints.newest_step(self.plan.job.folder)
 
     @property
     def elsewhere(self) -> bool:
-        """Whether a process that we did not start, or lost, is still at work in its folder."""
+        """Whether a process that this study did not start, or has lost, still uses the run folder."""
         return not is_free(self.plan.job.folder)
 
 
-Tell = Callable[[TrackedRun, str], None]
+Notify = Callable[[TrackedRun, str], None]
+"""Called with a run and a message about it."""
 
 
 class StudyRunner:
-    """Runs what is not done, as many at a time as the executor has room for."""
+    """Runs everything that is not done, with as many processes at a time as the executor has slots."""
 
-    def __init__(self, plans: Sequence[PlannedRun], executor: Executor, keep: Keep, tell: Tell) -> None:
+    def __init__(self, plans: Sequence[PlannedRun], executor: Executor, keep: Keep, notify: Notify) -> None:
         self.all = [TrackedRun(plan) for plan in plans]
-        self._executor, self._keep, self._tell = executor, keep, tell
-        for tracked in self.in_state(State.DONE):  # of a study that was killed before it could
+        self._executor, self._keep, self._notify = executor, keep, notify
+        for tracked in self.in_state(State.DONE):  # a study that was killed may not have tidied them
             tidy(tracked.plan.job.folder, keep)
 
     def in_state(self, *states: State) -> list[TrackedRun]:
         """The runs in one of these states."""
         return [tracked for tracked in self.all if tracked.state in states]
 
-    def go(self, interrupts: Interrupts, show: Callable[[], None]) -> None:
-        """Until all runs are done or failed, or an interrupt has stopped them."""
+    def run(self, interrupts: Interrupts, refresh: Callable[[], None]) -> None:
+        """Works until all runs are done or failed, or an interrupt has stopped them; calls `refresh` after each check."""
         stopping = False
         while True:
             for tracked in self.in_state(State.RUNNING):
-                self._look_after(tracked, interrupts.asked)
+                self._check(tracked, interrupts.asked)
             if interrupts.asked and not stopping:
                 stopping = True
                 self.stop()
             elif not interrupts.asked:
-                self._start_some()
-            show()
+                self._start_waiting()
+            refresh()
             if not self.in_state(State.WAITING, State.RUNNING, State.ELSEWHERE):
                 return
-            time.sleep(PAUSE)
+            time.sleep(POLL_SECONDS)
 
     def stop(self) -> None:
-        """Asks all that run to write a checkpoint and end; what waits need not wait any longer."""
+        """Asks all running runs to write a checkpoint and exit; waiting ones are not started."""
         for tracked in self.in_state(State.WAITING, State.ELSEWHERE):
             tracked.state = State.STOPPED
         for tracked in self.in_state(State.RUNNING):
-            self._tell(tracked, "asked to write a checkpoint and stop")
+            self._notify(tracked, "asked to write a checkpoint and stop")
             if tracked.process:
                 tracked.process.stop()
 
     def kill(self) -> None:
-        """Ends all that run at once."""
+        """Kills all running runs."""
         for tracked in self.in_state(State.RUNNING):
             if tracked.process:
                 tracked.process.kill()
 
-    def _start_some(self) -> None:
-        room = self._executor.slots - len(self.in_state(State.RUNNING))
+    def _start_waiting(self) -> None:
+        """Starts waiting runs while there are free slots."""
+        free = self._executor.slots - len(self.in_state(State.RUNNING))
         for tracked in self.in_state(State.WAITING, State.ELSEWHERE):
-            if room <= 0:
+            if free <= 0:
                 return
             if tracked.elsewhere:
                 if tracked.state is State.WAITING:
-                    self._tell(tracked, "another process is at work in its folder; waiting for it")
+                    self._notify(tracked, "another process is using its folder; waiting for it")
                 tracked.state = State.ELSEWHERE
-                room -= 1  # it takes a core as well
+                free -= 1  # it takes a core as well
             elif tracked.plan.done:
-                self._done(tracked)
+                self._finish(tracked)
             else:
-                begun = tracked.newest
+                step = tracked.newest
                 tracked.process, tracked.state = self._executor.start(tracked.plan.job), State.RUNNING
-                self._tell(tracked, "start" if begun < 0 else f"go on from step {begun:,}")
-                room -= 1
+                self._notify(tracked, "starting" if step < 0 else f"resuming from step {step:,}")
+                free -= 1
 
-    def _look_after(self, tracked: TrackedRun, stopping: bool) -> None:
+    def _check(self, tracked: TrackedRun, stopping: bool) -> None:
+        """Updates the state of a run whose process has ended."""
         code = tracked.process.poll() if tracked.process else None
         if code is None:
             return
         tracked.process = None
         if code == 0 and tracked.plan.done:
-            self._done(tracked)
+            self._finish(tracked)
         elif stopping:
             tracked.state = State.STOPPED
-        elif code < 0 or code in KILLED_BY:
-            self._killed(tracked)
+        elif code < 0 or code in KILLED_CODES:
+            self._handle_kill(tracked)
         elif tracked.elsewhere:
             tracked.state = State.WAITING
         else:
-            self._failed(tracked, code)
+            self._handle_failure(tracked, code)
 
-    def _done(self, tracked: TrackedRun) -> None:
+    def _finish(self, tracked: TrackedRun) -> None:
         tidy(tracked.plan.job.folder, self._keep)
         log = tracked.plan.job.log
         log.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # other logs are in it
+        with contextlib.suppress(OSError):  # the folder may contain other logs
             log.parent.rmdir()
         tracked.state = State.DONE
-        self._tell(tracked, "done")
+        self._notify(tracked, "done")
 
-    def _killed(self, tracked: TrackedRun) -> None:
+    def _handle_kill(self, tracked: TrackedRun) -> None:
         newest = tracked.newest
         tracked.kills = tracked.kills + 1 if newest <= tracked.reached else 1
         tracked.reached = max(newest, tracked.reached)
-        if tracked.kills >= KILLS:
-            self._give_up(tracked, f"killed {KILLS} times without a new checkpoint; is there enough memory?")
+        if tracked.kills >= MAX_KILLS:
+            self._give_up(tracked, f"killed {MAX_KILLS} times without a new checkpoint; is there enough memory?")
         else:
             tracked.state = State.WAITING
-            self._tell(tracked, "was killed; it will go on from its last checkpoint")
+            self._notify(tracked, "was killed; it will be resumed from its last checkpoint")
 
-    def _failed(self, tracked: TrackedRun, code: int) -> None:
+    def _handle_failure(self, tracked: TrackedRun, code: int) -> None:
         tracked.failures += 1
-        unseen = "it ended well but left nothing here: do all machines share this path?"
-        reason = last_line(tracked.plan.job.log) if code else unseen
-        if tracked.failures >= TRIES:
+        no_results = "it exited without an error but left no results here: do all machines share this path?"
+        reason = last_line(tracked.plan.job.log) if code else no_results
+        if tracked.failures >= MAX_ATTEMPTS:
             self._give_up(tracked, reason)
         else:
             tracked.state = State.WAITING
-            self._tell(tracked, f"failed and will be tried once more: {reason}")
+            self._notify(tracked, f"failed and will be tried once more: {reason}")
 
     def _give_up(self, tracked: TrackedRun, reason: str) -> None:
         tracked.state, tracked.reason = State.FAILED, reason
-        self._tell(tracked, f"failed: {reason}")
+        self._notify(tracked, f"failed: {reason}")
 
 
 def last_line(log: Path) -> str:
-    """The last thing a process said."""
+    """The last line that a process printed."""
     try:
         lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
     except OSError:
         lines = []
-    return lines[-1].removeprefix("gemrl: ") if lines else "it said nothing"
+    return lines[-1].removeprefix("gemrl: ") if lines else "it printed nothing"

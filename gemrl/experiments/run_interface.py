@@ -1,0 +1,67 @@
+"""What a run takes and returns: its options, the screen it reports to, and its outcome."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+from gemrl.core.processes import ENV_TIMEOUT
+
+if TYPE_CHECKING:
+    from gemrl.training.loop import Event
+
+
+@dataclass(frozen=True)
+class TrainOptions:
+    """Options of a new run. None means the default for the environment."""
+
+    env: str
+    env_args: Mapping[str, Any] = field(default_factory=dict)
+    algo: str = "gem"
+    steps: int = 1_000_000
+    seed: int = 0
+    settings: tuple[str, ...] = ()
+    """Fields of the recipe to change, each "field=value"."""
+    eval_every: int | None = None
+    eval_episodes: int | None = None
+    n_envs: int = 1
+    checkpoint_every: int | None = None
+    env_timeout: int = ENV_TIMEOUT
+    tensorboard: bool = False
+    track: str | None = None
+    device: str = "auto"
+
+
+@dataclass(frozen=True)
+class ResumeOptions:
+    """Options for continuing an existing run. None keeps the value of the run."""
+
+    folder: Path
+    steps: int | None = None
+    other_versions: bool = False
+    env_timeout: int | None = None
+
+
+class Screen(Protocol):
+    """Where a run shows its progress and messages."""
+
+    def progress(self, events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
+        """Passes on the events of training and shows progress."""
+
+    def say(self, line: str) -> None:
+        """Prints a line."""
+
+    def working(self, activity: str) -> AbstractContextManager[Any]:
+        """Shows an activity until the context ends."""
+
+
+class Outcome(NamedTuple):
+    """How a run ended."""
+
+    folder: Path
+    finished: bool
+    can_render: bool = False
+    """Whether a video of the environment can be made."""
