@@ -38,14 +38,14 @@ def add(commands: Subcommands) -> None:
 
 def compare(options: argparse.Namespace) -> int:
     """Prints both sides, and writes the page with both in it; the exit code."""
-    from gemrl.analysis.report.comparison import beside, read_points
+    from gemrl.analysis.report.comparison import match_results, read_points
     from gemrl.analysis.report.summary import shared_rows
     from gemrl.analysis.results.collection import collect
     from gemrl.cli.console import show
 
     collection = collect(options.runs)
     points = [point for file in options.csv for point in read_points(file)]
-    others, elsewhere = beside(collection, points)
+    others, elsewhere = match_results(collection, points)
     if not others:
         raise BadValue(f"none of their tasks has runs here: theirs are {', '.join(elsewhere)}; ours {', '.join(collection.envs)}")
     rows = shared_rows(collection, others)
@@ -71,9 +71,9 @@ def comparison_table(collection: Collection, rows: Sequence[dict[str, Any]]) -> 
     )
     for title in ("step", "their return", *map(escape, names)):
         table.add_column(title, justify="right")
-    for row in sorted(rows, key=lambda row: (row["beside"], row["step"])):
+    for row in sorted(rows, key=lambda row: (row["our_env"], row["step"])):
         ours = (_spelled(row["ours"][name]) if name in row["ours"] else "" for name in names)
-        task = row["beside"] if row["beside"] == row["env"] else f"{row['beside']} (theirs: {row['env']})"
+        task = row["our_env"] if row["our_env"] == row["env"] else f"{row['our_env']} (theirs: {row['env']})"
         table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", _spelled(row["value"]), *ours)
     return table
 

@@ -60,7 +60,7 @@ def publish(options: argparse.Namespace, collection: Collection, target: Path, o
     from gemrl.cli.console import working
 
     with working("writing the report"):
-        size = write_page(collection, target, title=options.title, films=not options.no_videos, others=others)
+        size = write_page(collection, target, title=options.title, videos=not options.no_videos, others=others)
     count = f"{len(collection.runs)} runs of {len(collection.methods)} methods on {len(collection.envs)} environments"
     print(f"wrote {target} ({size / 1e6:.1f} MB): {count}")
     _say_what_is_missing(collection)
