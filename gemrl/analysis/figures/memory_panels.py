@@ -96,7 +96,7 @@ def draw_estimates(axes: Any, view: View) -> None:
         positions, counts = np.unique(bootstraps, return_counts=True)
         heights = 0.02 + 0.13 * counts / counts.max()
         axes.vlines(positions, 0, heights, transform=axes.get_xaxis_transform(), color=BLACK, linewidth=1, zorder=3)
-        axes.plot([], [], color=BLACK, marker="|", linestyle="", label="rollouts bootstrap here")
+        axes.plot([], [], color=BLACK, marker="|", linestyle="", label="rollouts leave here")
     axes.margins(y=0.15)
     axes.set(ylabel="return", xlim=_span(view))
     axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), borderaxespad=0.2)
@@ -182,8 +182,8 @@ def draw_stitches(axes: Any, view: View) -> None:
     rows = np.maximum(np.bincount(bin_index, minlength=len(edges) - 1), 1)
     floor = np.zeros(len(edges) - 1)
     kinds = (
-        ("bootstrap early", memory.by_choice, "#F0B58D", "//"),
-        ("bootstrap at the cap", memory.at_the_cap, "#C8C8C8", ""),
+        ("leave by choice", memory.by_choice, "#F0B58D", "//"),
+        ("leave at the cap", memory.at_the_cap, "#C8C8C8", ""),
         ("follow to the end", memory.to_the_end, "#4F9CCB", ""),
     )
     for label, kind, colour, hatch in kinds:
