@@ -1,4 +1,4 @@
-"""Our TD3 and SAC beside Stable-Baselines3's, same hyperparameters, same evaluation: `python -m benchmarks.against_sb3`."""
+"""TD3 and SAC of gemrl and of Stable-Baselines3 with equal hyperparameters and evaluation: `python -m benchmarks.against_sb3`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ ENVS, ALGOS, STEPS, WARM_UP = ("Hopper-v5", "HalfCheetah-v5"), ("td3", "sac"), 3
 
 
 class Theirs:
-    """A model of Stable-Baselines3 behind the protocol that our evaluation asks for."""
+    """A model of Stable-Baselines3 with the interface that our evaluation needs."""
 
     def __init__(self, model: Any) -> None:
         self._model, self.gamma = model, model.gamma
-        self.recipe = RECIPES["td3"]  # of which evaluations ask how they act and how rewards are clipped: not at all
+        self.recipe = RECIPES["td3"]  # evaluations read from it that actions are deterministic and rewards are not clipped
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         return self._model.policy.scale_action(self._model.predict(observation, deterministic=True)[0])
@@ -36,7 +36,7 @@ class Theirs:
 
 
 def train_theirs(algo: str, env_id: str, seed: int, folder: Path) -> None:
-    """Trains a model of Stable-Baselines3 and writes evaluations.csv as ours does."""
+    """Trains a model of Stable-Baselines3 and writes evaluations.csv in our format."""
     import torch
     from stable_baselines3 import SAC, TD3
     from stable_baselines3.common.noise import NormalActionNoise
@@ -67,7 +67,7 @@ def train_theirs(algo: str, env_id: str, seed: int, folder: Path) -> None:
 
 
 def table(seeds: int) -> str:
-    """The finished runs as Markdown: mean and each seed's final return."""
+    """The finished runs as a Markdown table: the mean and the final return of each seed."""
     lines = ["| task | algorithm | gemrl | Stable-Baselines3 | ratio |", "|---|---|---|---|---|"]
     for env in ENVS:
         for algo in ALGOS:
@@ -84,11 +84,11 @@ def table(seeds: int) -> str:
 
 
 def main() -> None:
-    """Runs what is not finished, then prints the table."""
+    """Runs what is not finished yet, then prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--theirs", nargs=4, metavar=("ALGO", "ENV", "SEED", "FOLDER"), help="one run of theirs")
+    parser.add_argument("--theirs", nargs=4, metavar=("ALGO", "ENV", "SEED", "FOLDER"), help="train one SB3 model")
     options = parser.parse_args()
     if options.theirs:
         algo, env, seed, folder = options.theirs
@@ -100,8 +100,8 @@ def main() -> None:
             for algo in ALGOS:
                 ours, theirs = (RESULTS / "against-sb3" / side / algo / env / str(seed) for side in ("gemrl", "sb3"))
                 jobs.append(gemrl_job(ours, env, algo, seed, STEPS, f"learning_starts={WARM_UP}"))
-                words = [sys.executable, "-m", "benchmarks.against_sb3", "--theirs", algo, env, str(seed), str(theirs)]
-                jobs.append((theirs, words))
+                command = [sys.executable, "-m", "benchmarks.against_sb3", "--theirs", algo, env, str(seed), str(theirs)]
+                jobs.append((theirs, command))
     run_all(jobs, options.workers)
     print(table(options.seeds))
 

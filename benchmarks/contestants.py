@@ -1,4 +1,4 @@
-"""TD3, SAC and DQN of three libraries behind one small protocol: ours, Stable-Baselines3 (PyTorch) and SBX (JAX)."""
+"""TD3, SAC and DQN of three libraries behind one small protocol: gemrl, Stable-Baselines3 (PyTorch) and SBX (JAX)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OBSERVATION, ACTION, STACK, CHOICES = 17, 6, (4, 84, 84), 9
 
 
 class Screens(gym.Env):
-    """Random images and nine choices, as in Atari: what is timed is the learning."""
+    """Random images and nine actions, like an Atari game; only learning is timed."""
 
     observation_space = gym.spaces.Box(0, 255, STACK[1:], np.uint8)
     action_space = gym.spaces.Discrete(CHOICES)
@@ -34,20 +34,20 @@ class Screens(gym.Env):
 
 @dataclass(frozen=True)
 class Contest:
-    """What an algorithm is timed on: how many rows a buffer holds, and of which as many are filled before the clock starts."""
+    """The setting in which an algorithm is timed: the size of its buffer, and the rows that fill it before timing starts."""
 
     buffer: int = 100_000
     filled: int = 20_000
     images: bool = False
 
     def env(self) -> gym.Env:
-        """Where models live."""
+        """The environment of the models."""
         from gemrl.envs.making import make
 
         return FrameStackObservation(Screens(), STACK[0]) if self.images else make(ENV)
 
     def rows(self) -> list[np.ndarray]:
-        """What fills a buffer: observations, actions, rewards and next observations."""
+        """The content of the buffer: observations, actions, rewards and next observations."""
         rng = np.random.default_rng(0)
         if self.images:
             screens = rng.integers(0, 256, (self.filled + STACK[0], *STACK[1:]), dtype=np.uint8)
@@ -61,26 +61,26 @@ CONTESTS = {"td3": Contest(), "sac": Contest(), "dqn": Contest(buffer=2_000, fil
 
 
 class Contestant(Protocol):
-    """What every library can do with a model whose buffer is filled. Each call returns when all its work is done."""
+    """The operations that are timed, on a model with a filled buffer. Each call returns when all its work is done."""
 
     def gradient_steps(self, per_call: int, calls: int) -> None:
-        """So many calls of the library's training function, each with so many gradient steps."""
+        """Calls the training function of the library `calls` times, with `per_call` gradient steps each."""
 
     def environment_steps(self, count: int) -> None:
-        """The library's whole loop, with one gradient step after each environment step."""
+        """Runs the whole training loop, with one gradient step after each environment step."""
 
 
 class Ours:
     """gemrl: a round of compiled gradient steps on a memory that lives on the device."""
 
     def __init__(self, algo: str, threads: int) -> None:
-        # Threads need no word here: XLA counts the processors that it may use.
+        # `threads` is not needed: XLA uses the processors that this process may use.
         self._algo = algo
         self._models: dict[int, Any] = {}
         self._learned = 0
 
     def _model(self, gradient_steps: int) -> Any:
-        """The model whose rounds have so many steps. A round is compiled for them, so each number has a model of its own."""
+        """The model with this number of gradient steps per round; a round is compiled for it, so each number has a model."""
         if gradient_steps not in self._models:
             from gemrl.training.models import MODELS
 
@@ -102,7 +102,7 @@ class Ours:
 
 
 def _fill(agent: Any, contest: Contest) -> None:
-    """Random rows enter our memory, in episodes cut by a time limit."""
+    """Fills our memory with random rows, in episodes cut off by a time limit."""
     from gemrl.core.steps import Transition
 
     no, yes = np.zeros(1, bool), np.ones(1, bool)
@@ -112,7 +112,7 @@ def _fill(agent: Any, contest: Contest) -> None:
 
 
 class Theirs:
-    """Stable-Baselines3 or SBX, which have the same interface, with the hyperparameters of our recipe."""
+    """Stable-Baselines3 or SBX, which share an interface, with the hyperparameters of our recipe."""
 
     def __init__(self, library: str, algo: str, threads: int) -> None:
         import importlib
@@ -163,14 +163,14 @@ CONTESTANTS: dict[str, Callable[[str, int], Contestant]] = {
 }
 
 _here: list[Contestant] = []
-"""The contestant of this process."""
+"""The only contestant of this process."""
 
 
-def enter(name: str, algo: str, threads: int) -> None:
-    """Builds this process's contestant."""
+def build(name: str, algo: str, threads: int) -> None:
+    """Builds the contestant of this process."""
     _here[:] = [CONTESTANTS[name](algo, threads)]
 
 
 def timed(task: str, *numbers: int) -> float:
-    """The seconds that this process's contestant takes for a task."""
+    """The seconds that the contestant of this process takes for a task."""
     return seconds(partial(getattr(_here[0], task), *numbers))

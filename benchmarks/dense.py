@@ -1,6 +1,7 @@
-"""Twin back-propagation the dense way: for each trajectory of T steps a T x T matrix of all V[t, h], filled row by row.
+"""Twin back-propagation with dense matrices: for each trajectory of T steps a T x T matrix of all V[t, h], filled row by row.
 
-The released code plans like this. It is written here from equation 7 alone, to measure `gemrl.planning` against it.
+The released code plans in this way. This version is written from equation 7 alone, as a reference for
+`gemrl.algorithms.planning`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ def twin(reward: np.ndarray, discount: np.ndarray, last: np.ndarray, q_next: np.
 
 
 def trajectories(rows: int, length: int, seed: int = 0) -> Inputs:
-    """Random trajectories of `length` steps, every other one cut by a time limit, in float32."""
+    """Random trajectories of `length` steps in float32; every second one is cut off by a time limit, the others terminate."""
     rng = np.random.default_rng(seed)
     last = np.arange(rows) % length == length - 1
-    died = last & (np.arange(rows) // length % 2 == 0)
+    terminated = last & (np.arange(rows) // length % 2 == 0)
     reward, q_next = rng.normal(size=rows).astype(np.float32), 10 * rng.normal(size=(2, rows)).astype(np.float32)
-    return reward, np.where(died, 0, 0.99).astype(np.float32), last, q_next
+    return reward, np.where(terminated, 0, 0.99).astype(np.float32), last, q_next

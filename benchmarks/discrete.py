@@ -1,6 +1,6 @@
-"""When discrete agents solve CartPole-v1, and GEM LunarLander-v3, as tables: `python -m benchmarks.discrete`.
+"""Tables of the steps to solve CartPole-v1 and LunarLander-v3: `python -m benchmarks.discrete`.
 
-The runs are made by `gemrl study cartpole --results-only --out results/cartpole` and by
+The runs come from `gemrl study cartpole --results-only --out results/cartpole` and from
 `gemrl train LunarLander-v3 --steps 150000 --threads 1 --seed S --run results/lunarlander/gem-discrete/LunarLander-v3/S`.
 """
 
@@ -13,11 +13,11 @@ import numpy as np
 from gemrl.experiments.run_logs import read_evaluations
 
 SOLVED = {"CartPole-v1": 475.0, "LunarLander-v3": 200.0}
-"""The mean return of an evaluation from which on a task counts as solved."""
+"""The mean return of an evaluation at which a task counts as solved."""
 
 
 def first_solved(folder: Path, bound: float) -> str:
-    """The step of the first evaluation that reached the bound, and the share of later ones that did."""
+    """The step of the first evaluation that reached the bound, and the share of evaluations from then on that did."""
     data = read_evaluations(folder)
     reached = data["return_mean"] >= bound
     if not reached.any():
@@ -27,7 +27,7 @@ def first_solved(folder: Path, bound: float) -> str:
 
 
 def table(study: Path, env: str) -> str:
-    """A row for each algorithm, a column for each seed; the final returns last."""
+    """A Markdown table with a row per algorithm and a column per seed; the last column has the final returns."""
     folders = sorted(study.glob(f"*/{env}/*/evaluations.csv"))
     algos = sorted({file.parts[-4] for file in folders}, key=lambda name: (not name.startswith("gem"), name))
     seeds = sorted({file.parts[-2] for file in folders}, key=int)

@@ -1,6 +1,7 @@
-"""Episodic control beside one-step bootstrapping on a sparse grid, and on CartPole-v1: `python -m benchmarks.episodic_control`.
+"""Episodic control compared with one-step bootstrapping on a sparse grid, and on CartPole-v1.
 
-All agents explore by the same rule. What is measured is the true value of the greedy policy at the start, by a linear solve.
+Run with `python -m benchmarks.episodic_control`. All agents explore by the same rule. The measure is the true value of the greedy
+policy in the start state, by a linear solve.
 """
 
 from __future__ import annotations
@@ -23,6 +24,9 @@ from gemrl.agents.nearest import NearestAgent
 from gemrl.agents.protocol import Agent
 from gemrl.algorithms.recipes.discrete import DQN
 from gemrl.algorithms.registry import NearestRecipe
+from gemrl.analysis.figures.curves import LINES
+from gemrl.analysis.figures.encoding import encoded
+from gemrl.analysis.palette import DASHES, MARKERS
 from gemrl.analysis.theory.evidence import Mean
 from gemrl.analysis.theory.mdps import MDP, grid, policy_value, q_star
 from gemrl.envs.vector import as_task
@@ -31,7 +35,7 @@ from gemrl.training.loop import train
 
 SIDE, LIMIT, STEPS, EVERY = 12, 500, 6_000, 250
 WORLDS = {"deterministic": 0.0, "slippery": 0.2}
-"""How often a step goes in a random direction."""
+"""The probability that a step goes in a random direction."""
 AGENTS: dict[str, tuple[str, dict[str, int]]] = {
     "mfec": ("#0072B2", {}),
     "Q-learning": ("#D55E00", {}),
@@ -39,23 +43,23 @@ AGENTS: dict[str, tuple[str, dict[str, int]]] = {
     "Q-learning with replays, no copies": ("#009E73", {"replays": 64}),
     "dqn, a network": ("#E69F00", {}),
 }
-"""Colours that survive colour blindness (Okabe and Ito), and fields of `QLearning`; 64 rows a step and copies as in `dqn`."""
+"""Colours (Okabe and Ito) and fields of `QLearning`; 64 replayed rows per step and target copies as in `dqn`."""
 NETWORK = DQN.but(learning_starts=250, exploration_steps=1000, exploration_final_eps=0.1, net_arch=(128, 128))
 NETWORK = NETWORK.but(learning_rate=1e-3, train_freq=4, gradient_steps=4, target_update_interval=500)
-"""It has no count of what was tried, so it begins with random actions; a gradient step a step, copies as the table has them."""
+"""A network does not know which actions were tried, so it starts with random ones; one gradient step per environment step."""
 RECIPE = NearestRecipe(exploration_initial_eps=0.1, exploration_final_eps=0.1)
 
 
 def sparse_grid(slip: float, side: int = SIDE) -> MDP:
-    """A room to cross from one corner to the far one, where the only reward is."""
-    room = grid(side, side, 0.0, RECIPE.gamma)
-    transition = (1 - slip) * room.transition + slip * room.transition.mean(axis=2, keepdims=True)
-    reward = np.broadcast_to(room.terminal[:, None, None, :].astype(float), transition.shape)
-    return replace(room, transition=transition, reward=reward, start=np.eye(side**2)[:1])
+    """A square grid from one corner to the opposite one, where the only reward is."""
+    cells = grid(side, side, 0.0, RECIPE.gamma)
+    transition = (1 - slip) * cells.transition + slip * cells.transition.mean(axis=2, keepdims=True)
+    reward = np.broadcast_to(cells.terminal[:, None, None, :].astype(float), transition.shape)
+    return replace(cells, transition=transition, reward=reward, start=np.eye(side**2)[:1])
 
 
 class Walk(gym.Env):
-    """An MDP of one start state as an environment."""
+    """An MDP with one start state as an environment."""
 
     def __init__(self, mdp: MDP) -> None:
         self._mdp = mdp
@@ -73,15 +77,15 @@ class Walk(gym.Env):
         return self._state, float(mdp.reward[0, before, action, self._state]), bool(mdp.terminal[0, self._state]), False, {}
 
 
-def worth(mdp: MDP, agent: Agent) -> float:
-    """The true value of the greedy policy at the start."""
+def start_value(mdp: MDP, agent: Agent) -> float:
+    """The true value of the greedy policy in the start state."""
     _, states, actions = mdp.size
     chosen = agent.act(np.arange(states, dtype=np.int32)[:, None])[:, 0]
     return float(policy_value(mdp, np.eye(actions)[chosen][None])[0, mdp.start[0].argmax()]) + 0.0
 
 
 def run(world: str, name: str, seed: int) -> Iterator[tuple[int, float]]:
-    """Steps and values of one agent's training."""
+    """Trains one agent and yields steps and values."""
     mdp = sparse_grid(WORLDS[world])
     task = as_task(gym.wrappers.TimeLimit(Walk(mdp), LIMIT), seed)
     layout = task.spaces.layout
@@ -94,11 +98,11 @@ def run(world: str, name: str, seed: int) -> Iterator[tuple[int, float]]:
         agent = QLearning(recipe, layout.states, layout.choices, seed, step_size, **AGENTS[name][1])
     for event in train(agent, task, STEPS):
         if event.taken and event.step % EVERY == 0:
-            yield event.step, worth(mdp, agent)
+            yield event.step, start_value(mdp, agent)
 
 
 def run_grids(file: Path, seeds: int) -> None:
-    """Writes a line for each world, agent, seed and step."""
+    """Writes a row per world, agent, seed and step."""
     cases = [(world, name, seed) for world in WORLDS for name in AGENTS for seed in range(seeds)]
     with file.open("w", newline="") as out:
         lines = csv.writer(out, lineterminator="\n")
@@ -108,7 +112,7 @@ def run_grids(file: Path, seeds: int) -> None:
 
 
 def read_grids(file: Path) -> dict[tuple[str, str], np.ndarray]:
-    """Values [seed, time] by world and agent."""
+    """Values [seeds, steps] by world and agent."""
     found: dict[tuple[str, str], dict[int, list[float]]] = {}
     with file.open(newline="") as lines:
         for row in csv.DictReader(lines):
@@ -117,38 +121,41 @@ def read_grids(file: Path) -> dict[tuple[str, str], np.ndarray]:
 
 
 def draw(values: dict[tuple[str, str], np.ndarray], target: Path) -> None:
-    """A panel for each world: means with 95% intervals."""
+    """Draws a panel per world: means with 95% intervals."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, panels = plt.subplots(1, 2, figsize=(9.5, 3.8), sharey=True, layout="constrained", dpi=130)
+    figure, panels = plt.subplots(1, 2, figsize=(9.5, 4.2), sharey=True, layout="constrained")
     for panel, (world, slip) in zip(panels, WORLDS.items(), strict=True):
         best = float(q_star(sparse_grid(slip))[0, 0].max())
         panel.axhline(best, color="#777777", linewidth=0.8, linestyle="--")
-        panel.text(STEPS, best, "optimal", ha="right", va="bottom", fontsize=8, color="#777777")
-        for name, (colour, _) in AGENTS.items():
+        panel.text(0, best, "optimal", ha="left", va="bottom", fontsize=8, color="#777777")
+        for number, (name, (colour, _)) in enumerate(AGENTS.items()):
             means = [Mean.of(column) for column in values[world, name].T]
             low, high = np.array([mean.interval() for mean in means]).T
             step = EVERY * np.arange(1, len(means) + 1)
             panel.fill_between(step, low, high, color=colour, alpha=0.2, linewidth=0)
-            style = "--" if "copied" in name else "-"  # it lies on top of another
-            panel.plot(step, [mean.value for mean in means], style, color=colour, label=name)
-        told = f", {slip:.0%} of steps random" if slip else ""
-        panel.set_title(f"{world}{told}", fontsize=11)
+            # Some curves coincide, so dashes differ and markers alternate.
+            look = {"linestyle": LINES[DASHES[number % len(DASHES)]], "marker": MARKERS[number], "markersize": 5}
+            panel.plot(step, [mean.value for mean in means], color=colour, markevery=(number, len(AGENTS)), label=name, **look)
+        random = f", {slip:.0%} random steps" if slip else ""
+        panel.set_title(f"{world}{random}", fontsize=11)
         panel.set_xlabel("environment steps")
         panel.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
         panel.grid(alpha=0.3)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].set_ylabel("value of the greedy policy")
-    panels[0].set_ylim(bottom=-0.02)  # no value is below 0, whatever an interval says
-    panels[0].legend(fontsize=8, frameon=False, loc="center right")
-    figure.savefig(target, metadata={"Software": None})
+    panels[0].set_ylim(bottom=-0.02)  # values are never negative, even where an interval extends below 0
+    figure.legend(
+        *panels[0].get_legend_handles_labels(), fontsize=8, frameon=False, loc="outside lower center", ncols=3, handlelength=3
+    )
+    target.write_bytes(encoded(figure))
 
 
 def grid_table(values: dict[tuple[str, str], np.ndarray]) -> str:
-    """Values at some steps as Markdown, with 95% intervals."""
+    """Values at some steps as a Markdown table, with 95% intervals."""
     steps = (500, 1_000, 2_000, 4_000, 6_000)
     lines = [f"| world | agent | {' | '.join(f'{step:,} steps' for step in steps)} |", "|---" * (len(steps) + 2) + "|"]
     for (world, name), runs in values.items():
@@ -159,7 +166,7 @@ def grid_table(values: dict[tuple[str, str], np.ndarray]) -> str:
 
 
 def cartpole_table(seeds: int) -> str:
-    """Evaluations of the finished runs as Markdown."""
+    """The evaluations of the finished runs as a Markdown table."""
     runs = {seed: read_evaluations(cartpole(seed)) for seed in range(seeds) if finished(cartpole(seed))}
     lines = ["| seed | 10,000 steps | 20,000 steps |", "|---|---|---|"]
     lines += [f"| {seed} | {' | '.join(f'{value:,.0f}' for value in run['return_mean'])} |" for seed, run in runs.items()]
@@ -167,14 +174,14 @@ def cartpole_table(seeds: int) -> str:
 
 
 def cartpole(seed: int) -> Path:
-    """Where a run on CartPole is kept."""
+    """The run folder of a seed on CartPole-v1."""
     return RESULTS / "mfec" / "CartPole-v1" / str(seed)
 
 
 def main() -> None:
-    """Runs what is not finished, draws, and prints the tables."""
+    """Runs what is not finished yet, draws the figure, and prints the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seeds", type=int, default=10, help="of the grids, if results/mfec/grids.csv is not there yet")
+    parser.add_argument("--seeds", type=int, default=10, help="seeds on the grids, if results/mfec/grids.csv does not exist yet")
     parser.add_argument("--workers", type=int, default=1)
     options = parser.parse_args()
     run_all([gemrl_job(cartpole(seed), "CartPole-v1", "mfec", seed, 20_000) for seed in range(3)], options.workers)

@@ -1,4 +1,4 @@
-"""How GEM's round grows with rows of memory, rollout depth, minibatch and network width, one of them at a time."""
+"""How the time of GEM's round grows with memory size, depth, minibatch size and network width, one at a time."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ SWEEPS: dict[str, list[Any]] = {
 
 
 def measure(base: Case, scale: float, repeats: int) -> list[dict[str, Any]]:
-    """One record per case, with the seconds of each part; `scale` shrinks the memories of a quick run."""
+    """One record per case with the seconds of each part; `scale` shrinks the memories for a quick run."""
     sizes = SWEEPS | {"rows": [int(rows * scale) for rows in SWEEPS["rows"]]}
     changes: list[dict[str, Any]] = [{name: value} for name, values in sizes.items() for value in values]
-    cases = dict.fromkeys(replace(base, **change) for change in changes)  # the base is in every sweep and measured once
+    cases = dict.fromkeys(replace(base, **change) for change in changes)  # the base case is in every sweep but measured once
     turns = {(case, part): turn for case in cases for part, turn in Round(case).turns(*PARTS).items()}
     samples = alternate(turns, repeats)
     return [

@@ -1,4 +1,4 @@
-"""GEM's memory of Atari: how many bytes its rows really take, and how long the values of its next states."""
+"""GEM's memory of Atari frames: the resident bytes of its rows, and the time to refresh their values."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LAYOUT = Layout(STACK, 1, CHOICES, "uint8", frames=STACK[0])
 
 
 def full_memory(rows: int) -> Memory:
-    """A memory full of rows with random images, in one unending episode."""
+    """A full memory of random images, in one episode without end."""
     host = Memory.empty(1, rows, LAYOUT, 2, host=True)
     assert host.frames is not None
     number = np.arange(rows, dtype=np.int32)
@@ -34,16 +34,16 @@ def full_memory(rows: int) -> Memory:
 
 
 def measure(rows: int, refreshed: int, repeats: int) -> dict[str, Any]:
-    """Resident bytes of a full memory, and the seconds in which so many of its next states are valued by four networks."""
+    """The resident bytes of a full memory, and the seconds that refreshing `refreshed` of its rows takes."""
     gem = GEM_DISCRETE.for_environment("", LAYOUT).but(buffer_size=rows)
     before = resident()
     memory = jax.block_until_ready(full_memory(rows))  # type: ignore[no-untyped-call]
-    gc.collect()  # what JAX still holds of the arrays that it copied
-    taken = resident() - before
+    gc.collect()  # frees the arrays that JAX copied
+    used = resident() - before
     learner, stale = init_learner(gem, LAYOUT, 0), np.array([refreshed], np.int32)
-    # The same program serves any number of stale rows, so a part of them shows what a row costs.
+    # The same program refreshes any number of stale rows, so a subset shows the cost per row.
     compiled = jax.jit(
         lambda learner, memory, stale: refresh(gem, learner, memory, stale).q_next, compiler_options=CPU_COMPILER_OPTIONS
     )
     turns = {"refresh": partial(seconds, lambda: compiled(learner, memory, stale).block_until_ready())}
-    return {"rows": rows, "refreshed": refreshed, "bytes": taken, "seconds": alternate(turns, repeats)}
+    return {"rows": rows, "refreshed": refreshed, "bytes": used, "seconds": alternate(turns, repeats)}

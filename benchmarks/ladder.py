@@ -1,4 +1,4 @@
-"""What each part of GEM adds: the ladder on HalfCheetah-v5, with td3 beside it: `python -m benchmarks.ladder`."""
+"""What each component of GEM adds: the ladder and td3 on HalfCheetah-v5. Run with `python -m benchmarks.ladder`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from benchmarks.queue import RESULTS, finished, gemrl_job, run_all
 from gemrl.algorithms.registry import groups
+from gemrl.analysis.figures.encoding import encoded
 from gemrl.experiments.run_logs import read_evaluations
 
 ENV, STEPS = "HalfCheetah-v5", 30_000
@@ -17,17 +18,17 @@ NAMES = ["td3", *groups()["ladder"]]
 
 
 def folder(name: str, seed: int) -> Path:
-    """Where a rung's run is kept."""
+    """The run folder of a rung and seed."""
     return RESULTS / "ladder" / name / str(seed)
 
 
 def finals(name: str, seeds: int, column: str) -> list[float]:
-    """What the last evaluations of a rung's finished runs say, each seed."""
+    """One column of the last evaluation of each finished run of a rung."""
     return [read_evaluations(folder(name, seed))[column][-1] for seed in range(seeds) if finished(folder(name, seed))]
 
 
 def table(seeds: int) -> str:
-    """The finished runs as Markdown."""
+    """The finished runs as a Markdown table."""
     lines = ["| rung | return (each seed) | estimation error (each seed) |", "|---|---|---|"]
     for name in NAMES:
         returns = ", ".join(f"{value:,.0f}" for value in finals(name, seeds, "return_mean"))
@@ -37,13 +38,13 @@ def table(seeds: int) -> str:
 
 
 def draw(target: Path, seeds: int) -> None:
-    """A bar per rung, a point per seed."""
+    """Draws a bar per rung and a point per seed."""
     import matplotlib
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 4.4), layout="constrained", dpi=130)
+    figure, axes = plt.subplots(figsize=(8, 4.4), layout="constrained")
     labels = {"td3": "td3", **{name: f"{name}: {one.summary}" for name, one in groups()["ladder"].items()}}
     labels = {name: textwrap.fill(label, 40) for name, label in labels.items()}
     for row, name in enumerate(NAMES):
@@ -54,13 +55,14 @@ def draw(target: Path, seeds: int) -> None:
     axes.set_yticks(range(len(NAMES)), [labels[name] for name in NAMES], fontsize=8)
     axes.invert_yaxis()
     axes.set_xlabel(f"return after {STEPS:,} steps of {ENV}\nbar: mean, points: {seeds} seeds", fontsize=9)
+    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="x", alpha=0.3)
-    figure.savefig(target, metadata={"Software": None})
+    target.write_bytes(encoded(figure))
 
 
 def main() -> None:
-    """Runs what is not finished, then draws and prints the table."""
+    """Runs what is not finished yet, then draws the figure and prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=2)
     parser.add_argument("--workers", type=int, default=2)

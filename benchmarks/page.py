@@ -1,4 +1,4 @@
-"""Writes what `benchmarks.peers` measured: the tables of docs/performance.md between their markers, and its figure."""
+"""Writes the measurements of `benchmarks.peers` to docs/performance.md: the tables between their markers, and the figure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def read(root: Path) -> Results:
 
 
 def write(root: Path) -> None:
-    """Writes page and figure below `root` from the results there; the text of the page is this repository's."""
+    """Writes the page and the figure below `root` from the results there; the text of the page comes from this repository."""
     from benchmarks.figure import draw
 
     results, text = read(root), PAGE.read_text()
@@ -41,7 +41,7 @@ def write(root: Path) -> None:
 
 
 def filled(text: str, name: str, content: str) -> str:
-    """The page with what stands between two markers replaced."""
+    """The page with the text between two markers replaced."""
     begin, end = f"<!-- measured: {name} -->", "<!-- end -->"
     block = re.compile(f"{re.escape(begin)}.*?{re.escape(end)}", re.DOTALL)
     if len(block.findall(text)) != 1:
@@ -50,55 +50,55 @@ def filled(text: str, name: str, content: str) -> str:
 
 
 def table(head: str, rows: list[str]) -> str:
-    """A Markdown table; the head is a row too."""
+    """A Markdown table with this header row."""
     return "\n".join([head, "|" + "---|" * (head.count("|") - 1), *rows])
 
 
 def surroundings(results: Results) -> str:
-    """The machine, the day, the versions and how much repetitions differed."""
+    """The machine, the date, the versions and the variation between repetitions."""
     spread = statistics.median(_deviations(results))
     names = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     return (
         f"{results['date']}, {results['cpu']}, {results['cores']} cores, load {results['load']:.1f} before the start; "
         f"{results['minutes']} minutes. {names}.\n\n"
         f"Half of all repetitions lie within {spread:.1%} of their median.\n\n"
-        f"![Speed beside peers, and how a round grows]({FIGURE.relative_to('docs')})"
+        f"![Speed compared with other libraries, and scaling of a round]({FIGURE.relative_to('docs')})"
     )
 
 
 def _deviations(found: Any) -> Iterator[float]:
-    """How far each repetition is from the median of its kind, relative to it: lists of numbers are repetitions."""
+    """The relative deviation of each repetition from its median; lists of numbers are repetitions."""
     if isinstance(found, dict):
         for name, value in found.items():
             if name not in ("width", "flops"):
                 yield from _deviations(value)
     elif isinstance(found, list) and found and isinstance(found[0], float):
-        middle = statistics.median(found)
-        yield from (abs(value / middle - 1) for value in found)
+        median = statistics.median(found)
+        yield from (abs(value / median - 1) for value in found)
     elif isinstance(found, list):
         for value in found:
             yield from _deviations(value)
 
 
 def verdicts(results: Results) -> str:
-    """Every target: met or not."""
+    """All targets with their verdicts."""
     return table("| target | bound | found | |", [target.row for target in targets(results)])
 
 
 def peers(results: Results) -> str:
-    """TD3 and SAC of three libraries."""
+    """TD3, SAC and DQN of three libraries."""
     rows, names = [], list(results["peers"][0]["seconds"])
     for record in results["peers"]:
         times, count = medians(record["seconds"]), record["count"]
         if record["task"] == "loop":
-            what, cells = "environment steps per second, whole loop", [f"{count / spent:,.0f}" for spent in times.values()]
+            quantity, cells = "environment steps per second, whole loop", [f"{count / spent:,.0f}" for spent in times.values()]
         else:
-            what = f"ms per gradient step, {count if record['task'] == 'round' else 1} a call"
+            quantity = f"ms per gradient step, {count if record['task'] == 'round' else 1} per call"
             cells = [f"{1e3 * spent / count:.2f}" for spent in times.values()]
         ratios = [f"{times['gemrl'] / spent:.2f}" for name, spent in times.items() if name != "gemrl"]
         absent = [""] * (len(names) - len(times))
-        told = [record["algo"].upper(), str(record["threads"]), what, *cells, *absent, *ratios, *absent]
-        rows.append(f"| {' | '.join(told)} |")
+        row = [record["algo"].upper(), str(record["threads"]), quantity, *cells, *absent, *ratios, *absent]
+        rows.append(f"| {' | '.join(row)} |")
     against = [f"time, gemrl / {name}" for name in names if name != "gemrl"]
     return table(f"| | threads | measured | {' | '.join(names + against)} |", rows)
 
@@ -112,16 +112,16 @@ def gem(results: Results) -> str:
     for part, spent in times.items():
         speed = f"{rate(results, part):.0%}" if part in found["flops"] else ""
         rows.append(f"| {part.replace('_', ' ')} | {1e3 * spent:,.2f} | {spent / times['round']:.1%} | {speed} |")
-    said = (
+    setting = (
         f"{found['rows']:,} rows, depth {found['depth']}, networks {_layers(found['width'])} with LayerNorm, "
-        f"batch {found['batch']}, {found['gradient_steps']} gradient steps a round. "
-        f"The large matrix multiply does {peak / 1e9:,.0f} GFLOP/s."
+        f"batch {found['batch']}, {found['gradient_steps']} gradient steps per round. "
+        f"The large matrix multiplication runs at {peak / 1e9:,.0f} GFLOP/s."
     )
-    return said + "\n\n" + table("| part | ms | of the round | of matrix-multiply speed |", rows)
+    return setting + "\n\n" + table("| part | ms | share of the round | share of matrix-multiply speed |", rows)
 
 
 def planning(results: Results) -> str:
-    """Our planner beside the dense method."""
+    """Our planner compared with the dense method."""
     found, times = results["gem"], medians(results["gem"]["planning"])
     rows = [
         f"| `Twin({found['depth']})`, compiled | {1e3 * times['planner']:,.2f} | |",
@@ -131,23 +131,23 @@ def planning(results: Results) -> str:
 
 
 def growth(results: Results) -> str:
-    """How the round grows, one size at a time."""
+    """The time of the round as one size grows at a time."""
     rows = [
-        f"| {said} | {_layers(value) if name == 'width' else f'{value:,}'} | "
+        f"| {title} | {_layers(value) if name == 'width' else f'{value:,}'} | "
         + " | ".join(f"{1e3 * times[part]:,.1f}" for part in ("round", "refresh", "plan"))
         + " |"
-        for name, said in SIZES.items()
+        for name, title in SIZES.items()
         for value, times in growing(results, name)
     ]
     return table("| | | round, ms | refresh, ms | plan, ms |", rows)
 
 
 def images(results: Results) -> str:
-    """What a memory of Atari takes, in bytes and in seconds."""
+    """Bytes and refresh time of a memory of Atari frames."""
     found = results["images"]
     rows, spent = found["rows"], medians(found["seconds"])["refresh"]
     cells = f"{found['bytes'] / 1e9:.2f}", f"{found['bytes'] / rows / 1e3:.2f}", f"{1e3 * spent / found['refreshed']:.2f}"
-    head = "| rows | resident, GB | a row, kB | refresh, ms a row | refresh of all, s |"
+    head = "| rows | resident, GB | per row, kB | refresh, ms per row | refresh of all rows, s |"
     return table(head, [f"| {rows:,} | {' | '.join(cells)} | {spent * rows / found['refreshed']:,.0f} |"])
 
 
@@ -164,7 +164,7 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "growth": growth,
     "images": images,
 }
-"""What fills each block of the page."""
+"""The content of each block of the page."""
 
 if __name__ == "__main__":
     write(Path())

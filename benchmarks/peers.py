@@ -1,4 +1,4 @@
-"""Speed, side by side with peers and with the machine's limits: `make bench-peers` measures and writes docs/performance.md."""
+"""Speed compared with other libraries and with the limits of the machine; `make bench-peers` writes docs/performance.md."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ VERSIONED = ("gemrl", "jax", "jaxlib", "torch", "stable-baselines3", "sbx-rl", "
 
 @dataclass(frozen=True)
 class Size:
-    """How much is measured."""
+    """The amount of work that is measured."""
 
     gradient_steps: int = 200
     environment_steps: int = 400
@@ -37,39 +37,39 @@ QUICK = Size(gradient_steps=4, environment_steps=10, repeats=2, growth_repeats=1
 
 
 def race(algo: str, threads: int, size: Size) -> list[dict[str, Any]]:
-    """One record per task, with every contestant's seconds: each in a process of its own, all taking turns."""
+    """One record per task with the seconds of every contestant; each runs in its own process, and they take turns."""
     images = contestants.CONTESTS[algo].images
     steps = max(2, size.gradient_steps // 10) if images else size.gradient_steps
     tasks: dict[str, tuple[Any, ...]] = {"round": ("gradient_steps", steps, 1), "single": ("gradient_steps", 1, steps)}
-    if not images:  # its environment is noise
+    if not images:  # the image environment is random noise
         tasks["loop"] = "environment_steps", size.environment_steps
     records = []
     with ExitStack() as stack:
-        names = [name for name in contestants.CONTESTANTS if not (images and name == "SBX")]  # whose DQN sees no images
+        names = [name for name in contestants.CONTESTANTS if not (images and name == "SBX")]  # DQN of SBX does not support images
         workers = {name: stack.enter_context(process(threads)) for name in names}
         for name, worker in workers.items():
-            worker(contestants.enter, name, algo, threads)
-        for task, words in tasks.items():
-            turns = {name: partial(worker, contestants.timed, *words) for name, worker in workers.items()}
+            worker(contestants.build, name, algo, threads)
+        for task, arguments in tasks.items():
+            turns = {name: partial(worker, contestants.timed, *arguments) for name, worker in workers.items()}
             count = size.environment_steps if task == "loop" else steps
-            said = {"algo": algo, "threads": threads, "task": task, "count": count}
-            records.append(said | {"seconds": alternate(turns, size.repeats)})
-            _tell(f"{algo}, {threads} thread(s), {task}")
+            record = {"algo": algo, "threads": threads, "task": task, "count": count}
+            records.append(record | {"seconds": alternate(turns, size.repeats)})
+            _log(f"{algo}, {threads} thread(s), {task}")
     return records
 
 
 def gem(size: Size) -> dict[str, Any]:
-    """GEM's round beside a large matrix multiply, and planning beside the dense method. Runs in a child process."""
+    """Times GEM's round and a large matrix multiplication, and planning and the dense method. Runs in a child process."""
     from benchmarks.round import Case, flops, measure, measure_planning
 
     case = Case(rows=size.rows, gradient_steps=size.round_steps)
-    said = {"rows": case.rows, "depth": case.depth, "batch": case.batch, "width": case.width, "gradient_steps": size.round_steps}
+    sizes = {"rows": case.rows, "depth": case.depth, "batch": case.batch, "width": case.width, "gradient_steps": size.round_steps}
     measured = {"round": measure(case, size.repeats), "planning": measure_planning(case, size.repeats)}
-    return said | {"flops": flops(case), **measured}
+    return sizes | {"flops": flops(case), **measured}
 
 
 def growth(size: Size) -> list[dict[str, Any]]:
-    """How the round grows. Runs in a child process."""
+    """Times the round at different sizes. Runs in a child process."""
     from benchmarks.growth import measure
     from benchmarks.round import Case
 
@@ -78,7 +78,7 @@ def growth(size: Size) -> list[dict[str, Any]]:
 
 
 def images(size: Size) -> dict[str, Any]:
-    """GEM's memory of Atari. Runs in a child process."""
+    """Measures GEM's memory of Atari frames. Runs in a child process."""
     from benchmarks.images import measure
 
     return measure(size.rows, size.refreshed_images, size.growth_repeats)
@@ -88,7 +88,7 @@ PARTS = {"gem": gem, "growth": growth, "images": images}
 
 
 def surroundings() -> dict[str, Any]:
-    """The machine, the day and the versions: all that the numbers depend on, and nothing that names a person or a host."""
+    """The machine, the date and the versions, without the names of persons or hosts."""
     found = {name: importlib.metadata.version(name) for name in VERSIONED}
     return {
         "date": time.strftime("%Y-%m-%d", time.gmtime()),
@@ -100,19 +100,19 @@ def surroundings() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name; what Linux says of it, if this is Linux."""
+    """The name of the processor, from /proc/cpuinfo on Linux."""
     information = Path("/proc/cpuinfo")
     lines = information.read_text().splitlines() if information.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
     return names[0] if names else platform.machine()
 
 
-def _tell(what: str) -> None:
-    print(f"{time.strftime('%H:%M:%S')} {what}", flush=True)
+def _log(message: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {message}", flush=True)
 
 
 def measured(size: Size) -> dict[str, Any]:
-    """Everything, one thing at a time."""
+    """Measures everything, one part at a time."""
     started = time.perf_counter()
     results = surroundings()
     results["peers"] = [record for algo in ALGOS for record in races(algo, size)]
@@ -122,7 +122,7 @@ def measured(size: Size) -> dict[str, Any]:
 
 
 def measured_again(results: dict[str, Any], name: str, size: Size) -> dict[str, Any]:
-    """The results with those of one algorithm or part replaced."""
+    """The results, with one algorithm or part measured again."""
     if name in PARTS:
         return results | {name: _alone(name, size)}
     records = [record for record in results["peers"] if record["algo"] != name] + races(name, size)
@@ -130,23 +130,23 @@ def measured_again(results: dict[str, Any], name: str, size: Size) -> dict[str, 
 
 
 def races(algo: str, size: Size) -> list[dict[str, Any]]:
-    """All records of an algorithm: on one thread and, where there are two processors, on two."""
+    """All records of an algorithm: on one thread and, if there are two processors, on two."""
     return [record for threads in (1, 2) if threads <= len(processors()) for record in race(algo, threads, size)]
 
 
 def _alone(name: str, size: Size) -> Any:
-    """A part in a process of its own, because memory that one has touched and freed would help the other."""
+    """Measures a part in its own process, because memory that another part has freed would distort the result."""
     with process(1) as child:
         found = child(PARTS[name], size)
-    _tell(name)
+    _log(name)
     return found
 
 
 def main() -> None:
-    """Measures and writes it down."""
+    """Measures, and writes results, page and figure."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="a tiny version that shows whether it works; written to runs/quick")
-    parser.add_argument("--only", choices=(*ALGOS, *PARTS), help="measures this again, and keeps what was measured of the others")
+    parser.add_argument("--quick", action="store_true", help="a tiny version, as a test; written to runs/quick")
+    parser.add_argument("--only", choices=(*ALGOS, *PARTS), help="measure only this again and keep the other results")
     options = parser.parse_args()
     size, root = (QUICK, Path("runs/quick")) if options.quick else (Size(), Path())
     results = measured_again(page.read(root), options.only, size) if options.only else measured(size)

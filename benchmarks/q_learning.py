@@ -1,4 +1,4 @@
-"""What episodic control is compared with: one-step bootstrapping on a table, as it comes or replayed as DQN does."""
+"""The baseline of episodic control: tabular one-step bootstrapping, online or with replay as in DQN."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from gemrl.core.seeding import stream
 from gemrl.core.steps import Transition
 
 STEP_SIZE = {False: 1.0, True: 0.1}
-"""By whether the world slips: where a pair always leads to the same state, the whole step is the best one."""
+"""The step size of deterministic (False) and slippery (True) worlds; 1 is best if transitions are deterministic."""
 
 
 @dataclass
 class QLearning:
-    """Q-learning from zeros for one environment, exploring as mfec does: untried pairs first, then epsilon-greedily."""
+    """Q-learning from zeros in one environment. Explores like mfec: untried actions first, then epsilon-greedily."""
 
     recipe: NearestRecipe
     states: int
@@ -24,16 +24,16 @@ class QLearning:
     seed: int
     step_size: float
     replays: int = 0
-    """Rows of the past that are learnt again after each step."""
+    """The number of stored rows that are replayed after each step."""
     copy_every: int = 1
-    """Steps between two copies of the table to the one that bootstraps, as DQN has them."""
+    """The number of steps between copies to the target table, as in DQN."""
     rows: list[tuple[int, int, float, int, bool]] = field(default_factory=list, init=False)
 
     def __post_init__(self) -> None:
         self.q = np.zeros((self.states, self.choices))
         self._target = self.q if self.copy_every == 1 else self.q.copy()
         self._tried = np.zeros(self.q.shape, bool)
-        self._noise, self._draws = stream(self.seed, "exploration"), stream(self.seed, "replays")
+        self._noise, self._replay = stream(self.seed, "exploration"), stream(self.seed, "replays")
 
     @property
     def gamma(self) -> float:
@@ -41,19 +41,19 @@ class QLearning:
         return self.recipe.gamma
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """The best actions, the first of equally good ones. [B, 1] -> [B, 1]."""
+        """The greedy actions; ties go to the first. [B, 1] -> [B, 1]."""
         return self.q[observation[:, 0]].argmax(-1).astype(np.int32)[:, None]
 
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
-        """Random with the probability epsilon, else an untried one, else any of the best. [1, 1] -> [1, 1]."""
+        """A random action with probability epsilon, else an untried one, else a greedy one. [1, 1] -> [1, 1]."""
         state = int(observation[0, 0])
         if self._noise.random() < self.recipe.epsilon(step):
             return np.array([[self._noise.integers(self.choices)]], np.int32)
-        worth = np.where(self._tried[state], self.q[state], np.inf)
-        return np.array([[self._noise.choice(np.flatnonzero(worth == worth.max()))]], np.int32)
+        value = np.where(self._tried[state], self.q[state], np.inf)
+        return np.array([[self._noise.choice(np.flatnonzero(value == value.max()))]], np.int32)
 
     def observe(self, transition: Transition) -> None:
-        """Learns from a step, and from older ones."""
+        """Learns from a transition and from replayed ones."""
         if not transition.stored[0]:
             return
         state, action, following = (
@@ -61,7 +61,7 @@ class QLearning:
         )
         self.rows.append((state, action, float(transition.reward[0]), following, bool(transition.terminated[0])))
         self._tried[state, action] = True
-        again = self._draws.integers(len(self.rows), size=self.replays)
+        again = self._replay.integers(len(self.rows), size=self.replays)
         for row in (len(self.rows) - 1, *again):
             self._move(*self.rows[row])
         if self.copy_every > 1 and len(self.rows) % self.copy_every == 0:
@@ -72,18 +72,18 @@ class QLearning:
         self.q[state, action] += self.step_size * (target - self.q[state, action])
 
     def abandon(self) -> None:
-        """Nothing to end: each step is learnt on its own."""
+        """Does nothing: every step is learnt separately."""
 
     def refreshes(self, step: int) -> bool:
-        """Never."""
+        """Always False: there are no refreshes."""
         return False
 
     def rounds_due(self, before: int, step: int) -> list[int]:
-        """None: it learns as it observes."""
+        """Always empty: learning happens in `observe`."""
         return []
 
     def learn(self, step: int) -> dict[str, float]:
-        """Never due."""
+        """Does nothing: learning happens in `observe`."""
         return {}
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Times GEM's round at a full memory, part by part, against the matrix-multiply speed of the same process: `make bench`."""
+"""Times the parts of GEM's round with a full memory, relative to matrix-multiply speed. Run with `make bench`."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ from gemrl.training.models import GEM
 OBSERVATION, ACTION, EPISODE = 17, 6, 1000
 LAYOUT = Layout((OBSERVATION,), ACTION)
 MULTIPLY = 2048
-"""Rows and columns of a large matrix."""
+"""The number of rows and columns of a large matrix."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """What a round's cost depends on."""
+    """The sizes that determine the cost of a round."""
 
     rows: int = 100_000
     depth: int = 1000
@@ -53,7 +53,7 @@ class Case:
 
 
 def full_memory(rows: int) -> Memory:
-    """A memory of random rows in episodes of 1000 steps, each cut by a time limit."""
+    """A memory of random rows in episodes of 1000 steps, each cut off by a time limit."""
     rng = np.random.default_rng(0)
     columns = Rows(*(rng.standard_normal(x.shape, np.float32) for x in empty_rows(1, rows, LAYOUT).columns().values()))
     last = np.arange(rows)[None] % EPISODE == EPISODE - 1
@@ -64,22 +64,22 @@ def full_memory(rows: int) -> Memory:
 
 
 class Round:
-    """A learner with a full memory, and each part of its round as a call that returns when its work is done."""
+    """A learner with a full memory; each part of its round is a method that returns when its work is done."""
 
     def __init__(self, case: Case) -> None:
         recipe = self._recipe = case.recipe
         self._learner, self._memory = init_learner(recipe, LAYOUT, 0), full_memory(case.rows)
         self._key = jax.random.key(1)
-        # What enters in a round: as many rows as the host may stage, none of them filled, so that the memory stays as it is.
-        self._nothing = empty_rows(1, 128, LAYOUT), np.zeros(1, np.int32)
+        # The input of a round: as many rows as the host may stage, all of them empty, so that the memory does not change.
+        self._no_rows = empty_rows(1, 128, LAYOUT), np.zeros(1, np.int32)
         self._planner = jax.jit(recipe.planner)
         self._planned = jax.jit(lambda memory: plan(memory, recipe.planner).planned)
-        compiled = partial(jax.jit, compiler_options=CPU_COMPILER_OPTIONS)  # as the round is
+        compiled = partial(jax.jit, compiler_options=CPU_COMPILER_OPTIONS)  # like the round
         self._refreshed = compiled(lambda learner, memory: refresh(recipe, learner, memory, memory.size, self._key).q_next)
         self._trained = compiled(lambda learner, memory: gradient_steps(recipe, memory, learner, self._key))
 
     def planner(self) -> None:
-        """The planner alone on its inputs; `plan` adds the way to time order and back."""
+        """The planner alone; `plan` also sorts the rows into time order and back."""
         rows = self._memory.rows
         _finish(self._planner(rows.reward, rows.discount, rows.last, self._memory.q_next))
 
@@ -97,11 +97,11 @@ class Round:
 
     def round(self) -> None:
         """The whole round, as training calls it."""
-        self._learner, self._memory, losses = train_round(self._recipe, self._learner, self._memory, *self._nothing, True)
+        self._learner, self._memory, losses = train_round(self._recipe, self._learner, self._memory, *self._no_rows, True)
         _finish(losses)
 
     def turns(self, *parts: str) -> dict[str, Callable[[], float]]:
-        """The clock of each named part."""
+        """A timing function for each of these parts."""
         return {part: partial(seconds, getattr(self, part)) for part in parts}
 
 
@@ -109,12 +109,12 @@ _finish: Callable[[Any], Any] = jax.block_until_ready
 
 
 def flops(case: Case) -> dict[str, float]:
-    """Multiply-adds of the parts that multiply matrices, times two."""
+    """Floating-point operations of the parts that multiply matrices."""
     recipe = case.recipe
     first, second = recipe.settable()["net_arch"]
     critic = 2 * ((OBSERVATION + ACTION) * first + first * second + second)
     actor = 2 * (OBSERVATION * first + first * second + second * ACTION)
-    # Backward costs twice the forward pass, or once where only the gradient of the input is needed.
+    # The backward pass costs twice the forward pass, or as much if only the gradient of the input is needed.
     policy = (3 * actor + 2 * 4 * critic) / recipe.policy_delay
     refreshing, training = case.rows * (actor + 4 * critic), recipe.batch_size * (3 * 4 * critic + policy)
     steps = recipe.gradient_steps * training
@@ -122,22 +122,22 @@ def flops(case: Case) -> dict[str, float]:
 
 
 def large_multiply() -> Callable[[], float]:
-    """The clock of a large float32 matrix multiply."""
+    """A timing function of a large float32 matrix multiplication."""
     matrix = jax.random.normal(jax.random.key(0), (MULTIPLY, MULTIPLY))
     multiply = jax.jit(jnp.matmul)
     return partial(seconds, lambda: _finish(multiply(matrix, matrix)))
 
 
 def measure(case: Case, repeats: int) -> Samples:
-    """Seconds of a large matrix multiply and of each part of the round, taking turns."""
+    """Seconds of a large matrix multiplication and of each part of the round, measured in turns."""
     turns = Round(case).turns("planner", "plan", "refresh", "gradient_steps", "round")
     return alternate({"multiply": large_multiply(), **turns}, repeats)
 
 
 def measure_planning(case: Case, repeats: int) -> Samples:
-    """Seconds of our planner and of the dense method on the same trajectories, which must plan the same."""
+    """Seconds of our planner and of the dense method on the same trajectories; their results must agree."""
     data, planner = dense.trajectories(case.rows, EPISODE), jax.jit(Twin(case.depth))
-    # In double precision no two rollouts are so close that rounding could choose between them.
+    # In double precision rounding does not change which rollout is best.
     with jax.enable_x64(True):
         double = [x if x.dtype == bool else x.astype(np.float64) for x in data]
         found = np.asarray(planner(*map(jnp.asarray, double)))
@@ -152,7 +152,7 @@ def measure_planning(case: Case, repeats: int) -> Samples:
 
 
 def environment_speed(steps: int = 3000) -> float:
-    """Steps per second of acting in and stepping HalfCheetah-v5, without training."""
+    """Steps per second on HalfCheetah-v5 with acting and stepping but without training."""
     model = GEM("HalfCheetah-v5", seed=0, learning_starts=500, train_freq=10**9)
     model.learn(500)
     start = time.perf_counter()
@@ -161,7 +161,7 @@ def environment_speed(steps: int = 3000) -> float:
 
 
 def checkpoint_seconds(case: Case) -> float:
-    """Seconds that a checkpoint of HalfCheetah-v5 with a full memory takes, on the disk and synced."""
+    """Seconds to write a checkpoint of HalfCheetah-v5 with a full memory, including the sync to disk."""
     model = GEM("HalfCheetah-v5", seed=0, buffer_size=case.rows)
     model.learn(1)
     model.agent._ring = full_memory(case.rows)  # type: ignore[attr-defined]
@@ -175,9 +175,11 @@ def main() -> None:
     recipe, work, times = case.recipe, flops(case), medians(measure(case, 5))
     peak = work["multiply"] / times.pop("multiply")
     print(f"{case.rows:,} rows, {OBSERVATION} observations, {ACTION} actions, depth {case.depth}")
-    print(f"networks {recipe.settable()['net_arch']}, batch {recipe.batch_size}, {recipe.gradient_steps} gradient steps a round")
+    print(
+        f"networks {recipe.settable()['net_arch']}, batch {recipe.batch_size}, {recipe.gradient_steps} gradient steps per round"
+    )
     print(f"{found['platform']}, {len(processors())} thread(s), JAX {found['jax']}")
-    print(f"large matrix multiply: {peak / 1e9:.0f} GFLOP/s")
+    print(f"large matrix multiplication: {peak / 1e9:.0f} GFLOP/s")
     print(f"{'part':24}{'ms':>10}{'of the round':>14}{'of matrix-multiply speed':>26}")
     for name, spent in times.items():
         share = f"{spent / times['round']:.1%}"

@@ -1,4 +1,4 @@
-"""The tabular agents on gymnasium's small worlds; what is done already is left alone: `python -m benchmarks.tabular`."""
+"""The tabular agents on small gymnasium environments; finished runs are skipped. Run with `python -m benchmarks.tabular`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WORLDS: dict[str, tuple[Callable[[], gym.Env], int, int]] = {
     "CliffWalking-v1, cut at 200": (partial(make, "CliffWalking-v1", max_episode_steps=200), 20_000, 10),
     "Taxi-v4": (partial(make, "Taxi-v4"), 200_000, 50),
 }
-"""How to make each, for how many steps to train there, and how many episodes an evaluation has."""
+"""By name: a function that makes the environment, the number of training steps, and the episodes per evaluation."""
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gem-tabular": ("gem-tabular", {}),
@@ -36,7 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def rows() -> list[dict[str, str]]:
-    """What was measured so far."""
+    """The rows measured so far."""
     if not TARGET.exists():
         return []
     with TARGET.open(newline="") as file:
@@ -44,7 +44,7 @@ def rows() -> list[dict[str, str]]:
 
 
 def measure(world: str, case: str, seed: int) -> list[tuple[Any, ...]]:
-    """Trains once; a row for each of four evaluations."""
+    """Trains one agent and returns a row for each of four evaluations."""
     maker, steps, episodes = WORLDS[world]
     algo, fields = CASES[case]
     model = MODELS[algo](maker(), seed=seed, **fields)
@@ -54,16 +54,16 @@ def measure(world: str, case: str, seed: int) -> list[tuple[Any, ...]]:
     return [(world, case, seed, step, *(repr(getattr(result, name)) for name in COLUMNS[4:])) for step, result in found]
 
 
-def table(part: float = 1.0) -> str:
-    """The returns at this part of the steps as Markdown: a mean over seeds, and each seed."""
+def table(fraction: float = 1.0) -> str:
+    """The returns after this fraction of the steps as a Markdown table: the mean over seeds, and each seed."""
     measured = rows()
     lines = ["| | " + " | ".join(WORLDS) + " |", "|---" * (len(WORLDS) + 1) + "|"]
-    told = (f"{int(part * steps):,} steps" for _, steps, _ in WORLDS.values())
-    lines.append(f"| | {' | '.join(told)} |")
+    header = (f"{int(fraction * steps):,} steps" for _, steps, _ in WORLDS.values())
+    lines.append(f"| | {' | '.join(header)} |")
     for case in CASES:
         cells = []
         for world, (_, steps, _) in WORLDS.items():
-            wanted = (world, case, str(int(part * steps)))
+            wanted = (world, case, str(int(fraction * steps)))
             each = [float(row["return_mean"]) for row in measured if (row["world"], row["algorithm"], row["step"]) == wanted]
             cells.append(f"{np.mean(each):.4g} ({', '.join(f'{one:.4g}' for one in each)})" if each else "not yet run")
         lines.append(f"| {case} | {' | '.join(cells)} |")
@@ -71,7 +71,7 @@ def table(part: float = 1.0) -> str:
 
 
 def main() -> None:
-    """Runs what is missing, then prints the tables at a quarter of the steps and at the end."""
+    """Runs what is missing, then prints the tables after a quarter of the steps and at the end."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--worlds", nargs="+", choices=WORLDS, default=list(WORLDS))

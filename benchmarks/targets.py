@@ -1,4 +1,4 @@
-"""What we want of our speed, and whether the numbers say so."""
+"""Performance targets, and whether the measurements meet them."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from benchmarks.timing import medians
 
 Results = dict[str, Any]
-"""What `benchmarks.peers` writes: results/performance/peers.json."""
+"""The content of results/performance/peers.json, which `benchmarks.peers` writes."""
 
 
 @dataclass(frozen=True)
 class Target:
-    """A bound and what was found."""
+    """A bound and the measured value."""
 
-    what: str
+    description: str
     bound: float
     found: float | None
     form: str = "{:.2f}"
@@ -23,7 +23,7 @@ class Target:
 
     @property
     def verdict(self) -> str:
-        """Met or not."""
+        """Whether the target is met."""
         if self.found is None:
             return "not measured"
         return "met" if (self.found >= self.bound if self.at_least else self.found <= self.bound) else "**not met**"
@@ -33,11 +33,11 @@ class Target:
         """The target as a row of a Markdown table."""
         bound = ("at least " if self.at_least else "at most ") + self.form.format(self.bound)
         found = "" if self.found is None else self.form.format(self.found)
-        return f"| {self.what} | {bound} | {found} | {self.verdict} |"
+        return f"| {self.description} | {bound} | {found} | {self.verdict} |"
 
 
 def ratio(results: Results, algo: str, threads: int, peer: str) -> float | None:
-    """Our median time for a gradient step in rounds of many, as a part of a peer's; None if it was not measured."""
+    """Our median time per gradient step, divided by that of another library; None if it was not measured."""
     wanted = {"algo": algo, "threads": threads, "task": "round"}
     for record in results["peers"]:
         if wanted.items() <= record.items():
@@ -47,20 +47,20 @@ def ratio(results: Results, algo: str, threads: int, peer: str) -> float | None:
 
 
 def rate(results: Results, part: str) -> float:
-    """Floating-point operations per second of a part of the round, as a part of a large matrix multiply's."""
+    """Floating-point operations per second of a part of the round, as a share of a large matrix multiplication."""
     times, work = medians(results["gem"]["round"]), results["gem"]["flops"]
     return work[part] / times[part] / (work["multiply"] / times["multiply"])
 
 
 def growing(results: Results, name: str) -> list[tuple[Any, dict[str, float]]]:
-    """The values of one size, all others as usual, each with the median seconds of the parts."""
+    """The values of one size, with all others at their default, and the median seconds of each part."""
     others = [other for other in ("rows", "depth", "batch", "width") if other != name]
     cases = [case for case in results["growth"] if all(case[other] == results["gem"][other] for other in others)]
     return sorted((case[name], medians(case["seconds"])) for case in cases)
 
 
 def targets(results: Results) -> list[Target]:
-    """Every target with what was found."""
+    """All targets with the measured values."""
     times, planning = medians(results["gem"]["round"]), medians(results["gem"]["planning"])
     (_, few), (_, many) = growing(results, "rows")[-2:]
     depths = growing(results, "depth")
@@ -68,28 +68,28 @@ def targets(results: Results) -> list[Target]:
     percent = "{:.1%}"
     return [
         Target(
-            "TD3, gradient step, one thread: time against Stable-Baselines3", 0.40, ratio(results, "td3", 1, "Stable-Baselines3")
+            "TD3, gradient step, one thread: time relative to Stable-Baselines3",
+            0.40,
+            ratio(results, "td3", 1, "Stable-Baselines3"),
         ),
-        Target("TD3, gradient step, one thread: time against SBX", 0.75, ratio(results, "td3", 1, "SBX")),
-        Target("TD3, gradient step, two threads: time against SBX", 1.0, ratio(results, "td3", 2, "SBX")),
+        Target("TD3, gradient step, one thread: time relative to SBX", 0.75, ratio(results, "td3", 1, "SBX")),
+        Target("TD3, gradient step, two threads: time relative to SBX", 1.0, ratio(results, "td3", 2, "SBX")),
         Target(
-            "DQN on images, gradient step, one thread: time against Stable-Baselines3",
+            "DQN on images, gradient step, one thread: time relative to Stable-Baselines3",
             0.60,
             ratio(results, "dqn", 1, "Stable-Baselines3"),
         ),
         Target(
-            "DQN on images, gradient step, two threads: time against Stable-Baselines3",
+            "DQN on images, gradient step, two threads: time relative to Stable-Baselines3",
             0.60,
             ratio(results, "dqn", 2, "Stable-Baselines3"),
         ),
-        Target("GEM's round: part of matrix-multiply speed", 0.70, rate(results, "round"), percent, at_least=True),
+        Target("GEM's round: share of matrix-multiply speed", 0.70, rate(results, "round"), percent, at_least=True),
         Target(
-            "GEM's gradient steps: part of matrix-multiply speed", 0.55, rate(results, "gradient_steps"), percent, at_least=True
+            "GEM's gradient steps: share of matrix-multiply speed", 0.55, rate(results, "gradient_steps"), percent, at_least=True
         ),
-        Target(
-            "planning: times as fast as the dense method", 150, planning["dense"] / planning["planner"], "{:.0f}", at_least=True
-        ),
-        Target("planning: part of the round", 0.02, times["plan"] / times["round"], percent),
-        Target("refresh of 10 times as many rows: time against 10 refreshes", 1.15, many["refresh"] / (10 * few["refresh"])),
-        Target("round at the greatest depth: longer than at depth 1 by", 0.05, deeper, percent),
+        Target("planning: speed-up over the dense method", 150, planning["dense"] / planning["planner"], "{:.0f}", at_least=True),
+        Target("planning: share of the round", 0.02, times["plan"] / times["round"], percent),
+        Target("refresh of 10 times as many rows: time relative to 10 refreshes", 1.15, many["refresh"] / (10 * few["refresh"])),
+        Target("round at the largest depth: extra time compared with depth 1", 0.05, deeper, percent),
     ]

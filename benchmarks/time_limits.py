@@ -1,4 +1,4 @@
-"""Truncation on Pendulum-v1, where all rewards are negative and every episode is cut: `python -m benchmarks.time_limits`."""
+"""Truncation on Pendulum-v1, where rewards are negative and no episode terminates; run `python -m benchmarks.time_limits`."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ CASES = {
 
 
 def folder(case: str, seed: int) -> Path:
-    """Where a case's run is kept."""
+    """The run folder of a case and seed."""
     return RESULTS / "time-limits" / case.replace(", ", "-").replace(" ", "-") / str(seed)
 
 
 def table(seeds: int) -> str:
-    """The finished runs as Markdown."""
+    """The finished runs as a Markdown table."""
     lines = ["| recipe | return, mean (each seed) | estimation error, mean (each seed) |", "|---|---|---|"]
     for case in CASES:
         runs = [read_evaluations(folder(case, seed)) for seed in range(seeds) if finished(folder(case, seed))]
@@ -41,7 +41,7 @@ def table(seeds: int) -> str:
 
 
 def main() -> None:
-    """Runs what is not finished, then prints the table."""
+    """Runs what is not finished yet, then prints the table."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)

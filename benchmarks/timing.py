@@ -1,4 +1,4 @@
-"""Clocks and processes: contestants take turns, each in a process of its own, and only one of them works at a time."""
+"""Timing: contestants run in separate processes and take turns, so that only one of them works at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def seconds(call: Callable[[], Any]) -> float:
 
 
 def alternate(turns: Mapping[Key, Callable[[], float]], repeats: int) -> dict[Key, list[float]]:
-    """What each turn measured: A B C A B C ..., so that a slow minute is slow for all. The first time round is not counted."""
+    """The measurements in the order A B C A B C ..., so that a slow minute affects all. The first round is not counted."""
     samples: dict[Key, list[float]] = {name: [] for name in turns}
     for repeat in range(repeats + 1):
         for name, turn in turns.items():
@@ -41,7 +41,7 @@ def medians(samples: Samples) -> dict[str, float]:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory now; Linux alone tells them."""
+    """The resident memory of this process in bytes (Linux only)."""
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE")
 
@@ -53,7 +53,7 @@ def processors() -> list[int]:
 
 @contextmanager
 def process(threads: int) -> Iterator[Callable[..., Any]]:
-    """A child process that sees `threads` processors; calling what is yielded runs a function in it."""
+    """A child process limited to `threads` processors; yields a function that runs calls in it."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         with _confined(threads):
             pool.submit(os.getpid).result()
@@ -62,7 +62,7 @@ def process(threads: int) -> Iterator[Callable[..., Any]]:
 
 @contextmanager
 def _confined(threads: int) -> Iterator[None]:
-    """For a moment this thread has what its children inherit: libraries size their thread pools by it when they are loaded."""
+    """Temporarily sets the affinity and variables that children inherit and by which libraries size their thread pools."""
     before, allowed = dict(os.environ), processors()
     os.environ.update(OMP_NUM_THREADS=str(threads), OPENBLAS_NUM_THREADS=str(threads), JAX_PLATFORMS="cpu")
     os.sched_setaffinity(0, allowed[:threads])

@@ -1,4 +1,4 @@
-"""What benchmarks measure against must be right, or the comparison means nothing."""
+"""The reference implementations of the benchmarks must be correct, or the comparisons are meaningless."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks import dense
 from benchmarks.against_sb3 import Theirs
-from benchmarks.episodic_control import SIDE, Walk, sparse_grid, worth
+from benchmarks.episodic_control import SIDE, Walk, sparse_grid, start_value
 from benchmarks.q_learning import QLearning
 from gemrl.algorithms.planning import Twin
 from gemrl.algorithms.registry import NearestRecipe
@@ -20,7 +20,7 @@ from gemrl.training.loop import train
 
 @pytest.mark.parametrize("depth", [1, 2, 7, 30, 1000])
 @pytest.mark.parametrize("ending", [0.0, 0.05, 0.5, 1.0])
-def test_the_dense_method_plans_as_twin_does(depth: int, ending: float) -> None:
+def test_dense_method_matches_twin(depth: int, ending: float) -> None:
     rng = np.random.default_rng(depth)
     for count in (1, 2, 30, 61):
         terminated, truncated = rng.random((2, count)) < ending / 2
@@ -29,7 +29,7 @@ def test_the_dense_method_plans_as_twin_does(depth: int, ending: float) -> None:
         np.testing.assert_allclose(dense.twin(*data, depth), Twin(depth)(*data), rtol=1e-9, atol=1e-9)
 
 
-def test_trajectories_end_both_ways() -> None:
+def test_trajectories_terminate_or_are_truncated() -> None:
     _, discount, last, q_next = dense.trajectories(60, 20)
     np.testing.assert_array_equal(np.flatnonzero(last), [19, 39, 59])
     np.testing.assert_allclose(discount[last], [0, 0.99, 0])
@@ -37,15 +37,15 @@ def test_trajectories_end_both_ways() -> None:
     assert np.all(discount[~last] > 0)
 
 
-def test_a_matrix_has_no_value_beyond_the_end() -> None:
+def test_dense_values_beyond_the_end_are_minus_infinity() -> None:
     values = dense.rollouts(np.ones(4), np.full(4, 0.5), np.zeros(4), 3)
     np.testing.assert_allclose(values, [[1, 1.5, 1.75], [1, 1.5, 1.75], [1, 1.5, -np.inf], [1, -np.inf, -np.inf]])
 
 
-def test_the_sparse_grid_pays_once_at_its_far_corner() -> None:
+def test_sparse_grid_rewards_only_the_far_corner() -> None:
     assert q_star(sparse_grid(0.0))[0, 0].max() == pytest.approx(0.99 ** (2 * SIDE - 3))
     slippery = sparse_grid(0.2)
-    np.testing.assert_allclose(slippery.transition[0, 0, 1, [0, 1, SIDE]], [0.1, 0.05, 0.85])  # down, from the first corner
+    np.testing.assert_allclose(slippery.transition[0, 0, 1, [0, 1, SIDE]], [0.1, 0.05, 0.85])  # down, from the first cell
     env, counts = Walk(slippery), np.zeros(SIDE**2)
     for seed in range(2000):
         env.reset(seed=seed)
@@ -55,7 +55,7 @@ def test_the_sparse_grid_pays_once_at_its_far_corner() -> None:
 
 @pytest.mark.parametrize("copy_every", [1, 10])
 def test_replayed_q_learning_finds_the_optimal_values(copy_every: int) -> None:
-    """Of a sparse grid of 9 places: where every pair is tried and replayed, Q is Q*, and its greedy policy is optimal."""
+    """On a sparse grid of 9 cells, where every pair is tried and replayed, Q converges to Q* and its greedy policy is optimal."""
     room = sparse_grid(0.0, 3)
     recipe = NearestRecipe(exploration_initial_eps=0.5, exploration_final_eps=0.5)
     agent = QLearning(recipe, 9, 4, 0, 1.0, replays=20, copy_every=copy_every)
@@ -63,10 +63,10 @@ def test_replayed_q_learning_finds_the_optimal_values(copy_every: int) -> None:
         pass
     np.testing.assert_allclose(agent.q[:8], q_star(room)[0, :8], atol=1e-9)
     down_and_right = np.eye(4)[[1, 1, 1, 1, 1, 1, 3, 3, 0]]
-    assert worth(room, agent) == pytest.approx(policy_value(room, down_and_right[None])[0, 0])
+    assert start_value(room, agent) == pytest.approx(policy_value(room, down_and_right[None])[0, 0])
 
 
-def test_models_of_stable_baselines3_can_be_evaluated() -> None:
+def test_stable_baselines3_models_can_be_evaluated() -> None:
     sb3 = pytest.importorskip("stable_baselines3")
     model = sb3.TD3("MlpPolicy", "Pendulum-v1", policy_kwargs={"net_arch": [8]}, seed=0)
     evaluation = Evaluator(lambda: make("Pendulum-v1"), episodes=2)(Theirs(model))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Folders of runs read into tables, and the figures drawn from them."""
+"""Reading folders of runs, and the figures drawn from them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from gemrl.analysis.figures.curves import draw_curve
 from gemrl.analysis.figures.learning_curve import learning_curve
-from gemrl.analysis.figures.paper import ERROR, FIGURES, RETURN, Figure, _curve, _panels, captioned, draw, usual_window
+from gemrl.analysis.figures.paper import ERROR, FIGURES, RETURN, Figure, _panels, captioned, draw, usual_window
 from gemrl.analysis.palette import styles
 from gemrl.analysis.results.collection import Collection, collect
 from gemrl.analysis.results.run import stacked, task_name
@@ -26,18 +27,18 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Collection:
     return collect(write_study(tmp_path_factory.mktemp("study")))
 
 
-def test_a_study_is_read_as_it_lies(study: Collection) -> None:
+def test_study_is_read(study: Collection) -> None:
     assert (study.methods, study.envs, len(study.runs)) == (["gem", "td3"], ["HalfCheetah-v5", "Hopper-v5"], 12)
     assert sorted(run.seed for run in study.of("td3", "Hopper-v5")) == [0, 1, 2]
     assert study.final_step("Hopper-v5") == 10_000
-    np.testing.assert_allclose(study.scores("gem", "Hopper-v5"), [1000, 1100, 1200])  # the last tenth is the last evaluation
-    assert (study.runs[0].timed, study.runs[0].speed) == ((10_000, 5000.0), 2.0)
+    np.testing.assert_allclose(study.scores("gem", "Hopper-v5"), [1000, 1100, 1200])  # the last tenth is one evaluation
+    assert (study.runs[0].timing, study.runs[0].speed) == ((10_000, 5000.0), 2.0)
     steps, values = stacked(study.of("gem", "Hopper-v5"))
     np.testing.assert_allclose(steps, 1000 * np.arange(1, 11))
     np.testing.assert_allclose(values.mean(0), 110 * np.arange(1, 11))
 
 
-def test_a_score_is_the_mean_of_the_last_tenth(tmp_path: Path) -> None:
+def test_score_is_the_mean_return_of_the_last_tenth(tmp_path: Path) -> None:
     write_run(tmp_path, "gem", "Hopper-v5", 0, range(40), every=10)
     (run,) = collect(tmp_path).runs
     assert run.score(400) == np.mean([36, 37, 38, 39])  # steps 370 to 400
@@ -45,7 +46,7 @@ def test_a_score_is_the_mean_of_the_last_tenth(tmp_path: Path) -> None:
     assert np.isnan(run.score(5))
 
 
-def test_runs_of_different_length_are_compared_where_both_were(tmp_path: Path) -> None:
+def test_runs_of_different_length_are_compared_at_a_common_step(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1, 2, 3, 4])
     write_run(tmp_path / "b", "td3", "Hopper-v5", 0, [5, 6])
     write_run(tmp_path / "c", "td3", "Hopper-v5", 1, [9], steps=2000)
@@ -56,7 +57,7 @@ def test_runs_of_different_length_are_compared_where_both_were(tmp_path: Path) -
     assert found.scores("td3", "Hopper-v5").tolist() == [6]  # c is not finished
 
 
-def test_names_tell_settings_apart(tmp_path: Path) -> None:
+def test_settings_are_added_to_method_names(tmp_path: Path) -> None:
     for depth in (5, 1000):
         write_run(tmp_path / f"td3-nstep-depth={depth}" / "Hopper-v5" / "0", "td3-nstep", "Hopper-v5", 0, [1], depth=depth)
         write_run(tmp_path / "more" / str(depth), "gem", "Hopper-v5", 0, [1], depth=depth)
@@ -68,16 +69,16 @@ def test_names_tell_settings_apart(tmp_path: Path) -> None:
     ]
 
 
-def test_the_name_of_the_whole_is_not_that_of_a_method(tmp_path: Path) -> None:
-    for place, algo in (("a", "sac"), ("b", "td3")):
-        write_run(tmp_path / "sac-vs-td3" / place, algo, "Hopper-v5", 0, [1])
+def test_root_folder_does_not_name_a_method(tmp_path: Path) -> None:
+    for name, algo in (("a", "sac"), ("b", "td3")):
+        write_run(tmp_path / "sac-vs-td3" / name, algo, "Hopper-v5", 0, [1])
     assert collect(tmp_path / "sac-vs-td3").methods == ["sac", "td3"]
     write_run(tmp_path / "td3-depth=5" / "Hopper-v5" / "0", "td3", "Hopper-v5", 0, [1])
     assert collect(tmp_path / "td3-depth=5").methods == ["td3-depth=5"]
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "message"),
     [
         ("run.json", "{", "run.json is damaged"),
         ("run.json", '{"algo": "gem", "env": "Hopper-v5", "seed": 0, "steps": "many"}', "its steps or its recipe"),
@@ -87,12 +88,12 @@ def test_the_name_of_the_whole_is_not_that_of_a_method(tmp_path: Path) -> None:
         (
             "evaluations.csv",
             "step,return_mean,return_std,length_mean,estimation_error\n2,1,1,1,1\n1,1,1,1,1\n",
-            "steps must grow",
+            "steps must increase",
         ),
         ("evaluations.csv", None, "no evaluations.csv"),
     ],
 )
-def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path, name: str, text: str | None, told: str) -> None:
+def test_unreadable_runs_are_left_out_and_listed(tmp_path: Path, name: str, text: str | None, message: str) -> None:
     write_run(tmp_path / "good", "gem", "Hopper-v5", 0, [1, 2])
     bad = write_run(tmp_path / "bad", "gem", "Hopper-v5", 1, [1, 2]) / name
     if text is None:
@@ -102,14 +103,14 @@ def test_what_cannot_be_read_is_left_out_and_named(tmp_path: Path, name: str, te
     found = collect(tmp_path)
     assert [run.folder.name for run in found.runs] == ["good"]
     assert len(found.left_out) == 1
-    assert told in found.left_out[0]
-    with pytest.raises(RunFolderError, match="holds no run that can be read"):
+    assert message in found.left_out[0]
+    with pytest.raises(RunFolderError, match="contains no run that can be read"):
         collect(tmp_path / "bad")
 
 
-def test_an_empty_folder_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_empty_folder_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["figure", "mujoco", "--runs", str(tmp_path)]) == 2
-    assert "holds no run; `gemrl train` makes them" in capsys.readouterr().err
+    assert "contains no run; create one with `gemrl train`" in capsys.readouterr().err
     assert main(["figure", "mujoco", "--runs", str(tmp_path / "nowhere")]) == 2
     assert "is not a folder" in capsys.readouterr().err
 
@@ -126,7 +127,7 @@ def test_scales(study: Collection, tmp_path: Path) -> None:
     ]
 
 
-def test_dollars_in_a_title_are_dollars(study: Collection) -> None:
+def test_dollar_signs_are_not_math(study: Collection) -> None:
     figure = Figure("gain of $5 (10%) for $6, or $_10", ("Hopper",))
     drawing = draw(figure, study, formats=("png", "svg"))
     assert drawing.caption.startswith("gain of $5 (10%) for $6, or $_10.")
@@ -137,11 +138,11 @@ def test_styles_differ() -> None:
     names = [f"other-{number}" for number in range(24)] + ["gem"]
     found = styles(names)
     assert len(set(found.values())) == 25
-    assert len({(look.colour, look.mark) for look in found.values()}) == 25  # for who does not see dashes
+    assert len({(look.colour, look.marker) for look in found.values()}) == 25  # distinct without dashes
     assert found["gem"].colour == "#0072B2"
 
 
-def test_a_method_looks_the_same_in_every_figure() -> None:
+def test_methods_have_the_same_style_in_every_figure() -> None:
     figures = [styles(FIGURES[name].methods) for name in ("mujoco", "ablation", "nstep")]
     for look in figures:
         assert {name: look[name] for name in look if name in figures[0]}.items() <= figures[0].items()
@@ -149,19 +150,19 @@ def test_a_method_looks_the_same_in_every_figure() -> None:
     assert styles(["dqn", "gem-discrete"])["gem-discrete"] == figures[0]["gem"]
 
 
-def test_a_curve_is_mean_and_deviation_of_runs(study: Collection) -> None:
+def test_curve_is_the_mean_with_a_band_of_deviations(study: Collection) -> None:
     from matplotlib.figure import Figure
 
     panel = Figure().subplots()
-    line = _curve(panel, study.of("gem", "Hopper-v5"), "return_mean", 1, 0.5, styles(["gem"])["gem"])
+    line = draw_curve(panel, study.of("gem", "Hopper-v5"), "return_mean", 1, 0.5, styles(["gem"])["gem"])
     np.testing.assert_allclose(line.get_ydata(), 110 * np.arange(1, 11))
     outline = np.asarray(panel.collections[0].get_paths()[0].vertices)
     assert outline[:, 1].max() == pytest.approx(1100 + 0.5 * np.std([1000, 1100, 1200]))
-    smooth = _curve(panel, study.of("gem", "Hopper-v5"), "return_mean", 3, 1.0, styles(["gem"])["gem"])
+    smooth = draw_curve(panel, study.of("gem", "Hopper-v5"), "return_mean", 3, 1.0, styles(["gem"])["gem"])
     np.testing.assert_allclose(smooth.get_ydata(), [165, *110 * np.arange(2, 10), 1045])
 
 
-def test_panels_draw_the_column_and_the_band_that_they_say(study: Collection, tmp_path: Path) -> None:
+def test_panels_draw_their_column_and_band(study: Collection, tmp_path: Path) -> None:
     import matplotlib.pyplot as plt
 
     figure = Figure("Two", ("Hopper",), methods=("gem", "td3"), rows=(RETURN, ERROR), band=0.5)
@@ -180,32 +181,66 @@ def test_panels_draw_the_column_and_the_band_that_they_say(study: Collection, tm
 
 
 @pytest.mark.parametrize(("count", "window"), [(49, 1), (50, 5)])
-def test_curves_of_fifty_evaluations_are_smoothed(count: int, window: int, tmp_path: Path) -> None:
+def test_curves_with_fifty_evaluations_are_smoothed(count: int, window: int, tmp_path: Path) -> None:
     for algo, number in (("gem", 60), ("td3", count)):
         write_run(tmp_path / algo, algo, "Hopper-v5", 0, range(number))
     assert usual_window(collect(tmp_path), ["Hopper-v5"]) == window
 
 
-def test_the_learning_curve_is_that_of_the_evaluations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def kept_figures(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """A list that receives every learning curve instead of a file."""
     drawn: list[Any] = []
 
-    def kept(picture: Any) -> bytes:
+    def keep(picture: Any) -> bytes:
         drawn.append(picture)
         return b""
 
-    monkeypatch.setattr("gemrl.analysis.figures.learning_curve.encoded", kept)
+    monkeypatch.setattr("gemrl.analysis.figures.learning_curve.encoded", keep)
+    return drawn
+
+
+def test_learning_curve_shows_the_evaluations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    drawn = kept_figures(monkeypatch)
     learning_curve(write_run(tmp_path, "gem", "Hopper-v5", 0, [5.0, 7.0, 6.0]))
     top, bottom = drawn[0].axes
     np.testing.assert_array_equal(top.lines[0].get_xydata(), [[1000, 5], [2000, 7], [3000, 6]])
-    assert top.collections[0].get_paths()[0].vertices[:, 1].max() == 8  # a standard deviation of episodes above 7
+    assert top.collections[0].get_paths()[0].vertices[:, 1].max() == 8  # 7 plus the standard deviation of episodes
     np.testing.assert_array_equal(bottom.lines[1].get_ydata(), [1, 2, 3])
 
 
-def test_the_command_draws_what_there_is(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluations_before_training_are_marked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two of four evaluations come before training starts: the line marks only the others, hollow markers mark these."""
+    from matplotlib.figure import Figure as Canvas
+
+    drawn = kept_figures(monkeypatch)
+    learning_curve(write_run(tmp_path / "run", "gem", "Hopper-v5", 0, [5.0, 6.0, 7.0, 8.0], learning_starts=2000))
+    (run,) = collect(tmp_path).runs
+    panel = Canvas().subplots()
+    draw_curve(panel, [run], "return_mean", 1, 1.0, styles(["gem"])["gem"])
+    for axes in (drawn[0].axes[0], panel):
+        (hollow,) = (item for item in axes.collections if np.size(item.get_offsets()) > 2)
+        np.testing.assert_array_equal(hollow.get_offsets(), [[1000, 5], [2000, 6]])
+        assert np.all(np.asarray(hollow.get_facecolor()) == 1)  # white
+        assert axes.lines[0].get_markevery() == [2, 3]
+    assert [text.get_text() for text in drawn[0].axes[0].texts] == ["warm-up"]
+    caption = captioned(FIGURES["mujoco"], collect(tmp_path), ["gem"], ["Hopper-v5"], 1)
+    assert "Shaded: warm-up before training starts; hollow markers: evaluations before training starts." in caption
+
+
+@pytest.mark.parametrize("tasks", [("Hopper",), ("Hopper", "HalfCheetah")])
+def test_png_files_are_wide_enough(study: Collection, tmp_path: Path, tasks: tuple[str, ...]) -> None:
+    files = [draw(Figure("Wide", tasks), study, formats=["png"]).files["png"]]
+    curve = learning_curve(write_run(tmp_path, "gem", "Hopper-v5", 0, [1.0, 2.0]))
+    assert curve is not None
+    for content in (*files, curve.read_bytes()):
+        assert int.from_bytes(content[16:20], "big") >= 1600  # the width in the header of a PNG
+
+
+def test_figure_command_draws_the_available_runs(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["figure", "ablation", "--runs", str(study.folder), "--smooth", "3", "--out"]
     assert main([*words, str(tmp_path / "a")]) == 0
     shown = capsys.readouterr().out
-    assert "left out, for want of runs: Ant, Humanoid" in shown
+    assert "tasks without runs: Ant, Humanoid" in shown
     assert "HalfCheetah-v5 has no run of td3-sil, gem-no-tbp" in shown
     starts = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
     for ending, start in starts.items():
@@ -218,28 +253,28 @@ def test_the_command_draws_what_there_is(study: Collection, tmp_path: Path, caps
 def test_captions_state_smoothing_and_bands(study: Collection) -> None:
     caption = captioned(FIGURES["nstep"], study, ["gem"], ["Hopper-v5"], 5)
     assert "Mean over 3 runs" in caption
-    assert "half a standard deviation of runs, moving average over 5 evaluations" in caption
+    assert "half a standard deviation over runs, moving average over 5 evaluations" in caption
     assert "not smoothed" in captioned(FIGURES["ablation"], study, ["gem"], ["Hopper-v5"], 1)
 
 
-def test_captions_say_whose_evaluations_are_by_chance(tmp_path: Path) -> None:
+def test_captions_state_random_actions_in_evaluations(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "dqn", "CartPole-v1", 0, [100.0, 200.0])
     write_run(tmp_path / "b", "dqn", "ALE/Alien-v5", 0, [100.0, 200.0], evaluation_eps=0.001)
     both = captioned(FIGURES["nstep"], collect(tmp_path), ["dqn"], ["CartPole-v1", "ALE/Alien-v5"], 1)
-    assert "deterministic evaluations (Atari's with a share of 0.001 of random actions)" in both
+    assert "deterministic evaluations (on Atari with 0.1% random actions)" in both
 
 
-def test_games_with_sticky_actions_have_a_figure_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_games_with_sticky_actions_have_a_separate_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--runs", str(tmp_path), "--format", "svg"]
     for chance in (0.0, 0.25):
-        place = write_run(tmp_path / str(chance), "dqn", "ALE/Alien-v5", 0, [100.0, 200.0], evaluation_eps=0.001)
-        description = json.loads((place / "run.json").read_text())
-        (place / "run.json").write_text(json.dumps(description | {"env_args": {"repeat_action_probability": chance}}))
+        folder = write_run(tmp_path / str(chance), "dqn", "ALE/Alien-v5", 0, [100.0, 200.0], evaluation_eps=0.001)
+        description = json.loads((folder / "run.json").read_text())
+        (folder / "run.json").write_text(json.dumps(description | {"env_args": {"repeat_action_probability": chance}}))
         name, other = ("atari-sticky", "atari") if chance else ("atari", "atari-sticky")
-        drawing = draw(FIGURES[name], collect(place), formats=["svg"])
+        drawing = draw(FIGURES[name], collect(folder), formats=["svg"])
         assert b"<!-- agent steps (4 frames each) -->" in drawing.files["svg"]
-        assert "One run each: evaluations with a share of 0.001 of random actions" in drawing.caption
-        assert main(["figure", other, "--runs", str(place)]) == 2
+        assert "One run per method: evaluations with 0.1% random actions" in drawing.caption
+        assert main(["figure", other, "--runs", str(folder)]) == 2
         assert f"with{'out' * (chance > 0)} sticky actions" in capsys.readouterr().err
     assert main(["figure", "atari", *words]) == 0
     both = (tmp_path / "atari.svg").read_text()
@@ -247,7 +282,7 @@ def test_games_with_sticky_actions_have_a_figure_of_their_own(tmp_path: Path, ca
     assert "repeat_action_probability" not in both
 
 
-def test_figures_and_reports_know_where_studies_are(
+def test_figures_and_reports_find_studies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -260,7 +295,7 @@ def test_figures_and_reports_know_where_studies_are(
     assert "HalfCheetah-v5" in capsys.readouterr().out
 
 
-def test_a_study_of_the_paper_on_other_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_study_of_the_paper_on_other_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for env in ("Pendulum-v1", "Hopper-v5"):
         write_run(tmp_path / "gem" / env / "0", "gem", env, 0, [1, 2])
     (tmp_path / "study.json").write_text(json.dumps({"name": "mujoco", "title": "", "algos": {"gem": {}}, "envs": []}))
@@ -270,7 +305,7 @@ def test_a_study_of_the_paper_on_other_tasks(tmp_path: Path, capsys: pytest.Capt
     assert "Pendulum" not in capsys.readouterr().out.replace("Pendulum-v1 has no run of", "")
 
 
-def test_a_study_of_ones_own_is_a_figure_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_custom_studies_have_a_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path / "td3" / "Pendulum-v1" / "0", "td3", "Pendulum-v1", 0, [1, 2])
     facts = {"name": "mine", "title": "My study", "algos": {"td3": {}}, "envs": ["Pendulum-v1"]}
     (tmp_path / "study.json").write_text(json.dumps(facts))
@@ -283,8 +318,8 @@ def test_a_study_of_ones_own_is_a_figure_too(tmp_path: Path, capsys: pytest.Capt
 
 
 @pytest.mark.parametrize(("methods", "long"), [(24, "learning_rate=0.000{} batch_size=256"), (2, "x" * 60 + " {} " + "y" * 60)])
-def test_a_legend_has_the_room_it_needs(tmp_path: Path, methods: int, long: str, recwarn: pytest.WarningsRecorder) -> None:
-    """Many names, long ones and long titles: nothing overlaps the panels, and nothing is cut."""
+def test_legend_has_enough_room(tmp_path: Path, methods: int, long: str, recwarn: pytest.WarningsRecorder) -> None:
+    """With many names, long names and long titles nothing overlaps the panels and nothing is clipped."""
     import matplotlib.pyplot as plt
 
     env = "ALE/Frostbite-v5 (repeat_action_probability=0.25)"
@@ -307,8 +342,8 @@ def test_a_legend_has_the_room_it_needs(tmp_path: Path, methods: int, long: str,
     plt.close(picture)
 
 
-def test_smoothing_is_over_a_run_s_own_evaluations(tmp_path: Path) -> None:
-    """However often the others were evaluated."""
+def test_smoothing_is_over_the_evaluations_of_each_run(tmp_path: Path) -> None:
+    """Independent of how often other runs were evaluated."""
     import matplotlib.pyplot as plt
 
     zigzag = [0.0, 3.0] * 30
@@ -316,5 +351,5 @@ def test_smoothing_is_over_a_run_s_own_evaluations(tmp_path: Path) -> None:
     write_run(tmp_path / "1", "gem", "Hopper-v5", 1, [1.5] * 600, every=100)
     picture = _panels(plt, Figure("Two", ("Hopper",), methods=("gem",)), collect(tmp_path), ["Hopper-v5"], 5, "")
     (line,) = (line for line in picture.axes[0].lines)
-    assert np.abs(np.diff(line.get_ydata())[25:-25]).max() < 0.35  # of every second value 3, a fifth of the window
+    assert np.abs(np.diff(line.get_ydata())[25:-25]).max() < 0.35  # every second value is 3, a fifth of the window
     plt.close(picture)

@@ -1,4 +1,4 @@
-"""What `gemrl memory` tells and draws, against brute force on hand-made memories and on the raw arrays of a checkpoint."""
+"""Output of `gemrl memory`, compared with brute force on hand-made memories and on the raw arrays of a checkpoint."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tests.test_planning import plan_ring as plan
 PLANNERS = (Twin(4), Twin(1000), Single(6), NStep(3), LambdaReturn(0.7, 5), TwinReleased(4))
 
 
-def block(rng: np.random.Generator, lanes: int, count: int) -> Rows:
-    """Rows with endings of both kinds."""
+def random_rows(rng: np.random.Generator, lanes: int, count: int) -> Rows:
+    """Random rows, some of which terminate or are truncated."""
     rows = empty_rows(lanes, count, Layout((1,)))
     terminated, truncated = rng.random((2, lanes, count)) < 0.08
     rows.reward[:] = rng.normal(size=(lanes, count))
@@ -41,18 +41,18 @@ def block(rng: np.random.Generator, lanes: int, count: int) -> Rows:
 
 
 def hand_made(planner: Planner, lanes: int = 2, total: int = 70, waiting: int = 3, pairs: int = 2) -> Memory:
-    """A memory whose ring of 50 went round, of rows planned by `planner` and a few that wait; lanes differ in size."""
+    """A memory whose ring of 50 has wrapped around, with planned rows and `waiting` unplanned ones; lanes differ in size."""
     rng = np.random.default_rng(0)
     memory = Memory.empty(lanes, 50, Layout((1,)), pairs)
     for _ in range(2):
-        memory = insert(memory, block(rng, lanes, total // 2), np.array([total // 2] + [total // 6] * (lanes - 1)))
+        memory = insert(memory, random_rows(rng, lanes, total // 2), np.array([total // 2] + [total // 6] * (lanes - 1)))
     memory = eqx.tree_at(lambda m: m.q_next, memory, jnp.array(rng.normal(size=memory.q_next.shape) * 2, jnp.float32))
     memory = plan(memory, planner)
-    return insert(memory, block(rng, lanes, total // 2), np.full(lanes, waiting))
+    return insert(memory, random_rows(rng, lanes, total // 2), np.full(lanes, waiting))
 
 
 def brute_numbers(lanes: list[oracle.Trajectories], planner: Planner) -> Numbers:
-    """The numbers, row by row, from the definitions of the planners in tests/test_planning.py."""
+    """The statistics, row by row, from the definitions of the planners in tests/test_planning.py."""
     chosen, ends, caps, gaps, rows, trajectories = [], [], [], [], 0, 0
     for reward, discount, last, q_next in lanes:
         returns, lengths = oracle.brute(planner, (reward, discount, last, q_next))
@@ -83,7 +83,7 @@ def planned_rows(memory: Memory) -> list[oracle.Trajectories]:
 
 
 @pytest.mark.parametrize("planner", PLANNERS, ids=repr)
-def test_the_numbers_equal_brute_force(planner: Planner) -> None:
+def test_statistics_equal_brute_force(planner: Planner) -> None:
     memory = hand_made(planner)
     found = view_memory(memory, planner)
     numbers, expected = Numbers.of(found), brute_numbers(planned_rows(memory), planner)
@@ -92,7 +92,7 @@ def test_the_numbers_equal_brute_force(planner: Planner) -> None:
     assert 0 < numbers.to_the_end < 1
 
 
-def test_one_pair_of_critics_is_enough() -> None:
+def test_statistics_with_one_critic_pair() -> None:
     memory = hand_made(Single(5), pairs=1)
     expected = brute_numbers(planned_rows(memory), Single(5))
     found = Numbers.of(view_memory(memory, Single(5)))
@@ -100,7 +100,7 @@ def test_one_pair_of_critics_is_enough() -> None:
 
 
 @pytest.mark.parametrize("planner", [Twin(4), Twin(1000)], ids=repr)
-def test_rollouts_are_those_of_equation_7_and_planned_returns_those_of_equation_8(planner: Planner) -> None:
+def test_rollouts_and_planned_returns_match_equations_7_and_8(planner: Planner) -> None:
     memory = view_memory(hand_made(planner), planner)
     for number in range(1, len(memory.starts) + 1):
         one = memory.trajectory(number)
@@ -116,37 +116,37 @@ def test_rollouts_are_those_of_equation_7_and_planned_returns_those_of_equation_
                 best = oracle.first_best(expected)
                 assert one.length[pair, t] == best + 1
                 np.testing.assert_allclose(one.planned[pair, t], values[1 - pair, t, best], rtol=1e-4, atol=1e-5)
-        some = rollouts(one, 1, 1)  # fewer rows and lengths than there are
+        some = rollouts(one, 1, 1)  # a subset of rows and lengths
         np.testing.assert_array_equal(some, values[:, :1, :1])
 
 
 def literal(ends: list[tuple[float, bool]]) -> Memory:
-    """One lane of rows with reward 1, each with its discount and whether it is the last of its trajectory; q_next is 10."""
+    """One lane of rows with reward 1, given their discounts and whether they end a trajectory; q_next is 10."""
     rows = empty_rows(1, len(ends), Layout((1,)))
     rows.reward[:], rows.discount[0], rows.last[0] = 1, *map(np.array, zip(*ends, strict=True))
     memory = insert(Memory.empty(1, len(ends), Layout((1,)), 2), rows, np.array([len(ends)]))
     return plan(eqx.tree_at(lambda m: m.q_next, memory, jnp.full_like(memory.q_next, 10)), Twin(1000))
 
 
-GO, DEATH, LIMIT = (0.5, False), (0.0, True), (0.5, True)
+STEP, TERMINAL, LIMIT = (0.5, False), (0.0, True), (0.5, True)
 
 
 def test_endings_and_monte_carlo_returns_by_hand() -> None:
-    memory = view_memory(literal([GO, DEATH, GO, LIMIT, GO, GO]), Twin(1000))
+    memory = view_memory(literal([STEP, TERMINAL, STEP, LIMIT, STEP, STEP]), Twin(1000))
     assert [memory.trajectory(number).ending for number in (1, 2, 3)] == [TERMINATED, CUT, RUNNING]
-    # A death is worth its reward; a time limit and the newest row are followed by the estimate, 10.
+    # A terminal row has the value of its reward; at a time limit and at the newest row the estimate, 10, is added.
     np.testing.assert_allclose(memory.monte_carlo[0], [1.5, 1, 1 + 0.5 * 6, 6, 1 + 0.5 * 6, 6])
     np.testing.assert_array_equal(memory.length[0], [1, 1, 1, 1, 1, 1])
-    np.testing.assert_allclose(memory.planned[0], [6, 1, 6, 6, 6, 6])  # trusting the estimate at once is best
+    np.testing.assert_allclose(memory.planned[0], [6, 1, 6, 6, 6, 6])  # bootstrapping after one step is best
     np.testing.assert_array_equal(memory.by_choice[0], [True, False, True, False, True, False])
     assert newest_whole(memory) == 2
-    assert newest_whole(view_memory(literal([GO, GO]), Twin(1000))) == 1
+    assert newest_whole(view_memory(literal([STEP, STEP]), Twin(1000))) == 1
 
 
 @pytest.mark.parametrize("number", [0, 4])
-def test_an_episode_that_is_not_there(number: int) -> None:
-    with pytest.raises(BadValue, match=f"no episode {number}: the memory holds 3 of them"):
-        view_memory(literal([GO, DEATH, GO, LIMIT, GO, GO]), Twin(1000)).trajectory(number)
+def test_unknown_episodes_are_rejected(number: int) -> None:
+    with pytest.raises(BadValue, match=f"no episode {number}: the memory holds 3, numbered"):
+        view_memory(literal([STEP, TERMINAL, STEP, LIMIT, STEP, STEP]), Twin(1000)).trajectory(number)
 
 
 @pytest.mark.parametrize("planner", [*PLANNERS[2:], Single(3)], ids=repr)
@@ -156,30 +156,30 @@ def test_every_planner_is_drawn(planner: Planner) -> None:
         assert draw(View("a title", memory, newest_whole(memory)), panels)[:4] == b"\x89PNG"
 
 
-def test_of_an_endless_trajectory_the_beginning_is_drawn() -> None:
+def test_only_the_start_of_a_long_trajectory_is_drawn() -> None:
     count, planner = 3 * SHOWN, Twin(10**6)
     reward, discount, last = np.sin(np.arange(count)), np.full(count, 0.99), np.zeros(count, bool)
     q_next = np.cos([np.arange(count), np.arange(count) + 1])
     data = reward, discount, last, q_next
-    lived = NStep(count)(*data)
-    memory = MemoryView(planner, *data, planner(*data), planner.chosen(*data), available(last), lived, np.zeros(1, int), 0)
-    view = View("endless", memory, 1)
+    observed = NStep(count)(*data)
+    memory = MemoryView(planner, *data, planner(*data), planner.chosen(*data), available(last), observed, np.zeros(1, int), 0)
+    view = View("long", memory, 1)
     assert view.values.shape == (2, SHOWN, SHOWN)
     assert draw(view)[:4] == b"\x89PNG"
-    with pytest.raises(BadValue, match="no step 1001 to draw: episode 1 has 3,000, and only 1,000 are drawn"):
-        _ = View("endless", view.memory, 1, SHOWN + 1).step
+    with pytest.raises(BadValue, match="no step 1001 to draw: episode 1 has 3,000 steps, of which 1,000 are drawn"):
+        _ = View("long", view.memory, 1, SHOWN + 1).step
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two environments, two checkpoints."""
+    """A run with two environments and two checkpoints."""
     folder = tmp_path_factory.mktemp("runs") / "pendulum"
     words = ["train", "Pendulum-v1", "--steps", "700", "--run", str(folder), "--n-envs", "2", "--checkpoint-every", "400"]
     assert main([*words, *WORDS, "--set", "depth=20", "--eval-every", "700"]) == 0
     return folder
 
 
-def test_the_command_tells_what_the_checkpoint_holds(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+def test_command_prints_the_statistics_of_the_checkpoint(run: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     capsys.readouterr()
     assert main(["memory", str(run), "--out", str(tmp_path / "new" / "picture.png")]) == 0
     shown = capsys.readouterr().out.splitlines()
@@ -198,7 +198,7 @@ def test_the_command_tells_what_the_checkpoint_holds(run: Path, capsys: pytest.C
     assert (tmp_path / "new" / "picture.png").read_bytes()[:4] == b"\x89PNG"
 
 
-def test_pictures_of_other_kinds_of_one_episode(run: Path, tmp_path: Path) -> None:
+def test_other_file_formats_and_a_chosen_episode(run: Path, tmp_path: Path) -> None:
     words = ["memory", str(run), "--episode", "3", "--step", "7", "--only", "step", "rewards", "--out"]
     assert main([*words, str(tmp_path / "a.svg")]) == 0
     assert main([*words, str(tmp_path / "b.svg")]) == 0
@@ -222,16 +222,16 @@ def test_help_names_every_panel(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--episode", "5"], "there is no episode 5: the memory holds 4 of them, 1 (the oldest) to 4"),
+        (["--episode", "5"], "there is no episode 5: the memory holds 4, numbered from 1 (the oldest) to 4"),
         (["--episode", "0"], "'0' is not a whole number of at least 1"),
-        (["--step", "201"], "there is no step 201 to draw: episode 3 has 200"),
+        (["--step", "201"], "there is no step 201 to draw: episode 3 has 200 steps"),
         (["--only", "lenghts"], "unknown panel 'lenghts'; did you mean 'lengths'?"),
         (["--out", "picture.jpg"], "unknown image format '.jpg'"),
         (["--out", "{run}/run.json/x.png"], "cannot write to"),
         (["--epsiode", "1"], "unknown option '--epsiode'; did you mean '--episode'?"),
     ],
 )
-def test_wrong_use_is_told_and_leaves_nothing(
+def test_usage_errors_are_reported_and_write_nothing(
     run: Path, words: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before = sorted(run.rglob("*"))
@@ -243,7 +243,7 @@ def test_wrong_use_is_told_and_leaves_nothing(
     assert sorted(run.rglob("*")) == before
 
 
-def test_a_run_without_checkpoints_is_told(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_checkpoints_are_reported(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copy(run / "run.json", tmp_path)
     assert main(["memory", str(tmp_path)]) == 2
     assert "has no checkpoint, and only checkpoints contain the memory" in capsys.readouterr().err
@@ -254,9 +254,7 @@ def test_a_run_without_checkpoints_is_told(run: Path, tmp_path: Path, capsys: py
     assert "has no recipe" in capsys.readouterr().err
 
 
-def test_a_damaged_checkpoint_is_told_and_the_one_before_it_shown(
-    run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_checkpoint_falls_back_to_the_previous_one(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(run, tmp_path / "run")
     for step, code in (("000000700", 0), ("000000400", 1)):
         file = tmp_path / "run" / "checkpoints" / step / "model.memory.safetensors"
@@ -268,13 +266,13 @@ def test_a_damaged_checkpoint_is_told_and_the_one_before_it_shown(
 
 
 @pytest.mark.parametrize("algo", ["td3", "td3-sil", "sac", "redq"])
-def test_a_recipe_without_planned_returns_is_told(algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_recipes_without_planned_returns_are_rejected(algo: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     create(tmp_path, {"algo": algo, "env": "Pendulum-v1", "seed": 0, "recipe": RECIPES[algo].as_dict()})
     assert main(["memory", str(tmp_path)]) == 2
     assert f"{algo} plans no returns in its memory" in capsys.readouterr().err
 
 
-def test_a_memory_without_any_plan_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_without_planned_rows_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "Pendulum-v1", "--steps", "50", "--run", str(tmp_path / "run"), *WORDS, "--eval-episodes", "1"]
     assert main(words) == 0
     assert main(["memory", str(tmp_path / "run")]) == 2

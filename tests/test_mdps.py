@@ -1,4 +1,4 @@
-"""Exact values against independent ways to find them: enumeration of policies, a linear program, walks along all paths."""
+"""Exact values compared with independent methods: enumeration of policies, a linear program, enumeration of paths."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_q_star_is_the_best_of_all_policies() -> None:
 
 
 def test_v_star_solves_its_linear_program() -> None:
-    """The least V with V(s) >= E[r + gamma V(s')] for every pair."""
+    """The smallest V with V(s) >= E[r + gamma V(s')] for every pair."""
     mdp = random_stochastic(rng(1), 3, states=10, actions=4, gamma=0.95)
     for number in range(3):
         states = live(mdp, number)
@@ -65,7 +65,7 @@ def test_v_star_solves_its_linear_program() -> None:
 
 
 def test_policy_value_by_hand() -> None:
-    """Two ways through a chain of 3, gamma 1/2: left for ever is 0.01 / (1 - 1/2), right is 1 at the second step."""
+    """Two ways through a chain of 3, gamma 1/2: always left gives 0.01 / (1 - 1/2), right gives 1 at the second step."""
     mdp = chain(3, gamma=0.5)
     left, right = np.eye(2)[np.zeros((1, 3), int)], np.eye(2)[np.ones((1, 3), int)]
     np.testing.assert_allclose(policy_value(mdp, left), [[0.02, 0.02, 0.0]])
@@ -85,7 +85,7 @@ def test_greedy_on_q_star_is_worth_v_star() -> None:
 
 
 def test_q_max_is_the_best_path() -> None:
-    """All paths of 5 steps walked one by one: gamma^5 bounds what is missing."""
+    """All paths of 5 steps are enumerated; gamma^5 bounds the remainder."""
     mdp = random_stochastic(rng(4), 3, states=3, actions=2, branches=2, gamma=0.05)
 
     def walk(number: int, state: int, action: int, steps: int) -> float:
@@ -102,19 +102,19 @@ def test_q_max_is_the_best_path() -> None:
         np.testing.assert_allclose(q_max(mdp)[number, live(mdp, number)], expected, atol=10 * 0.05**5)
 
 
-def test_q_max_is_q_star_where_nothing_is_left_to_chance() -> None:
+def test_q_max_equals_q_star_in_deterministic_mdps() -> None:
     mdp = random_deterministic(rng(5), 10)
     np.testing.assert_allclose(q_max(mdp), q_star(mdp), atol=1e-12)
     assert (mu(random_stochastic(rng(5), 10)) > 0.1).all()
 
 
-def test_mu_is_what_was_asked_for() -> None:
+def test_near_deterministic_mdps_have_the_requested_mu() -> None:
     target = np.array([0.0, 0.01, 0.5, 20.0])
     np.testing.assert_allclose(mu(near_deterministic(rng(), target)), target, atol=1e-8)
 
 
-def test_the_worst_admitted_policy_is_the_worst_of_those_that_are_greedy_for_some_q_between() -> None:
-    """Every policy is enumerated; admitted are those whose actions could look best."""
+def test_worst_admitted_policy_is_the_worst_greedy_one() -> None:
+    """All policies are enumerated; a policy is admitted if it is greedy for some Q between Q* and Q_max."""
     mdp = near_deterministic(rng(6), np.full(4, 1.5), states=3, actions=2)
     star, top = q_star(mdp), q_max(mdp)
     strict = 0
@@ -125,12 +125,12 @@ def test_the_worst_admitted_policy_is_the_worst_of_those_that_are_greedy_for_som
         values = np.array(all_policies(mdp, number))[admitted]
         np.testing.assert_allclose(worst_admitted(mdp)[number], values.min(0), atol=1e-12)
         strict += bool((values.min(0) < values.max(0) - 0.01).any())
-    assert strict > 0  # else this would compare V* with itself
+    assert strict > 0  # otherwise this would compare V* with itself
 
 
-def test_bad_mdps_are_refused() -> None:
+def test_invalid_mdps_are_rejected() -> None:
     good = chain(3)
-    with pytest.raises(BadValue, match="probabilities"):
+    with pytest.raises(BadValue, match="must be probability distributions"):
         MDP(good.transition / 2, good.reward, good.terminal, good.start, 0.9)
     with pytest.raises(BadValue, match="gamma"):
         MDP(good.transition, good.reward, good.terminal, good.start, 1.0)

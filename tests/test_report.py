@@ -1,4 +1,4 @@
-"""The report: its numbers, what it does with odd input, and how it behaves in a browser."""
+"""The report: its numbers, unusual input, and its behaviour in a browser."""
 
 from __future__ import annotations
 
@@ -31,24 +31,27 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> Collection:
 
 
 def data_of(text: str) -> dict[str, Any]:
-    """What a page has in it."""
+    """The data inside a page."""
     found = re.search(r'<script type="application/json" id="data">(.*?)</script>', text, re.S)
     assert found
     return json.loads(found[1])
 
 
-def test_scores_are_those_of_the_runs(study: Collection) -> None:
+def test_scores_of_the_runs(study: Collection) -> None:
     (row,) = [row for row in summary.score_rows(study) if (row["method"], row["env"]) == ("gem", "Hopper-v5")]
     assert (row["runs"], row["step"], row["mean"]) == (3, 10_000, pytest.approx(1100))
     assert row["std"] == pytest.approx(np.std([1000, 1100, 1200]))
-    assert (row["low"], row["high"]) == (pytest.approx(1000), pytest.approx(1200))  # 1/27 > 2.5% of resamples are all the worst
-    assert row["area"] == pytest.approx(1100 * 0.55)  # straight from a tenth to all
+    assert (row["low"], row["high"]) == (
+        pytest.approx(1000),
+        pytest.approx(1200),
+    )  # 1/27 > 2.5% of resamples have only the worst
+    assert row["area"] == pytest.approx(1100 * 0.55)  # linear from a tenth of the final return to all of it
     assert row["error"] == 10
     low, high, _ = REFERENCES["Hopper"]
     assert row["normalised"] == pytest.approx((1100 - low) / (high - low))
 
 
-def test_over_all_tasks(study: Collection) -> None:
+def test_comparison_over_all_tasks(study: Collection) -> None:
     found = summary.overall(study)
     assert (found["methods"], found["reference"]) == (["gem", "td3"], "gem")
     gem, td3 = found["rows"]
@@ -61,11 +64,11 @@ def test_over_all_tasks(study: Collection) -> None:
     ]
     assert gem["iqm"] == pytest.approx(np.mean(sorted(each)[1:-1]))
     assert found["efficiency"]["gem"]["value"][-1] == pytest.approx(gem["iqm"])
-    assert found["parts"][0] == pytest.approx(0.1)
+    assert found["fractions"][0] == pytest.approx(0.1)
 
 
-def test_every_method_has_its_own_numbers_over_all_tasks(tmp_path: Path) -> None:
-    """With a third task, of another length; all curves are straight from 0 to their end."""
+def test_statistics_of_each_method_over_all_tasks(tmp_path: Path) -> None:
+    """With a third task of another length; all curves are linear from 0 to their end."""
     write_study(tmp_path)
     for algo, top in (("gem", 300.0), ("td3", 200.0)):
         for seed in range(3):
@@ -82,22 +85,22 @@ def test_every_method_has_its_own_numbers_over_all_tasks(tmp_path: Path) -> None
         above = [(table > threshold).mean() for threshold in whole["thresholds"]]
         np.testing.assert_allclose(whole["profile"][row["method"]]["value"], above)
         ends = np.array([[run.evaluations["return_mean"][-1] for run in found.of(row["method"], env)] for env in found.envs]).T
-        half = np.interp(0.55, whole["parts"], whole["efficiency"][row["method"]]["value"])
+        half = np.interp(0.55, whole["fractions"], whole["efficiency"][row["method"]]["value"])
         assert half == pytest.approx(statistics.iqm((0.55 * ends - lows) / (highs - lows)), rel=1e-2)
 
 
-def test_curves_and_costs_are_those_of_their_columns(study: Collection) -> None:
+def test_curves_and_costs_use_their_columns(study: Collection) -> None:
     curve = summary.curves(study, "Hopper-v5", "return_mean")["gem"]
     assert curve["std"][-1] == pytest.approx(np.std([1000, 1100, 1200]))
     assert (curve["low"][-1], curve["high"][-1]) == (pytest.approx(1000), pytest.approx(1200))
-    data = contents(study, "", films=False, others=[])
+    data = contents(study, "", videos=False, others=[])
     hopper = next(env for env in data["envs"] if env["id"] == "Hopper-v5")
     np.testing.assert_array_equal(hopper["errors"]["gem"]["mean"], np.arange(1, 11))
     assert data["runs"][0]["hours"] == pytest.approx(5000 / 3600)
     assert {row["minutes_each"] for row in summary.cost_rows(study)} == {5000 / 60}
 
 
-def test_fields_that_depend_on_the_task_are_told(tmp_path: Path) -> None:
+def test_fields_that_depend_on_the_task_are_listed(tmp_path: Path) -> None:
     for env, depth in (("Ant-v5", 1000), ("Hopper-v5", 5)):
         write_run(tmp_path / env, "gem", env, 0, [1], depth=depth)
     ((name, values),) = summary.recipe_differences(collect(tmp_path))[0]["by_task"]
@@ -105,7 +108,7 @@ def test_fields_that_depend_on_the_task_are_told(tmp_path: Path) -> None:
     assert (name, values) == ("targets", {"Ant-v5": planner.format(1000), "Hopper-v5": planner.format(5)})
 
 
-def test_methods_that_lack_a_task_are_not_compared_over_all(tmp_path: Path) -> None:
+def test_methods_without_runs_on_a_task_are_not_compared_over_all_tasks(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1, 2])
     write_run(tmp_path / "b", "gem", "Ant-v5", 0, [1, 2])
     write_run(tmp_path / "c", "gem", "Ant-v5", 1, [3, 4])  # fewer runs on Hopper than on Ant
@@ -117,7 +120,7 @@ def test_methods_that_lack_a_task_are_not_compared_over_all(tmp_path: Path) -> N
     assert np.isnan(table).sum() == 1
 
 
-def test_differences_of_recipes(study: Collection, tmp_path: Path) -> None:
+def test_differences_between_recipes(study: Collection, tmp_path: Path) -> None:
     gem, td3 = summary.recipe_differences(study)
     assert gem["fields"] == []
     assert ("batch_size", 100, 100) not in td3["fields"]
@@ -128,7 +131,7 @@ def test_differences_of_recipes(study: Collection, tmp_path: Path) -> None:
     write_run(tmp_path / "d", "ddpg", "Ant-v5", 0, [1])
     found = {record["method"]: record for record in summary.recipe_differences(collect(tmp_path))}
     assert found["sac"]["fields"][0] == ("family", "deterministic policy", "stochastic policy")
-    assert (found["td3"]["reference"], found["td3"]["env"]) == ("ddpg", "Ant-v5")  # gem was never there
+    assert (found["td3"]["reference"], found["td3"]["env"]) == ("ddpg", "Ant-v5")  # gem has no run on Ant-v5
     assert ("n_critics", 1, 2) in found["td3"]["fields"]
 
 
@@ -139,17 +142,17 @@ def test_cost_adds_up(study: Collection) -> None:
     assert {row["speed"] for row in rows} == {2.0}
 
 
-def test_numbers_become_json() -> None:
+def test_conversion_to_json() -> None:
     values = {"a": np.array([1.0, np.nan, np.inf]), "b": np.int64(3), "c": (np.float32(0.5), True, None), 1: 1.23456789}
     assert plain(values) == {"a": [1.0, None, None], "b": 3, "c": [0.5, True, None], "1": 1.23457}
 
 
-def test_the_page_is_one_file(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_page_is_one_file(study: Collection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["report", str(study.folder), "--out", str(tmp_path / "deep" / "r.html")]) == 0
     assert "12 runs of 2 methods on 2 environments" in capsys.readouterr().out
     text = (tmp_path / "deep" / "r.html").read_text()
     assert not re.search(r'<(?:script|img|link)[^>]+(?:src|href)="(?!data:)', text.replace(page_script(), ""))
-    assert str(study.folder) not in text  # no path of this machine
+    assert str(study.folder) not in text  # no local path
     assert page(study) == page(study)
     assert len(data_of(text)["runs"]) == 12
 
@@ -173,7 +176,7 @@ def page_script() -> str:
     return str(get_plotlyjs())
 
 
-def test_what_cannot_be_read_is_in_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_unreadable_runs_are_listed_in_the_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_run(tmp_path / "a", "gem", "Hopper-v5", 0, [1, 2])
     write_run(tmp_path / "b", "gem", "Hopper-v5", 1, [1], steps=5000)
     (write_run(tmp_path / "c", "gem", "Hopper-v5", 2, [1]) / "evaluations.csv").write_text("?\n1\n")
@@ -186,22 +189,22 @@ def test_what_cannot_be_read_is_in_the_page(tmp_path: Path, capsys: pytest.Captu
     assert data_of(text)["leftOut"] == ["c/evaluations.csv is damaged"]
 
 
-def test_films_are_in_the_page_while_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_videos_are_included_up_to_the_size_limits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = write_run(tmp_path, "gem", "Hopper-v5", 0, [1, 2])
-    (folder / "film.gif").write_bytes(b"GIF89a")
+    (folder / "video.gif").write_bytes(b"GIF89a")
     (folder / "videos").mkdir()
     (folder / "videos" / "long.mp4").write_bytes(bytes(100))
     found = collect(tmp_path)
-    assert [film["name"] for film in data_of(page(found))["runs"][0]["films"]] == ["film.gif", "long.mp4"]
-    assert data_of(page(found, films=False))["runs"][0]["films"] == []
-    monkeypatch.setattr("gemrl.analysis.report.page.FILM_LIMIT", 50)
+    assert [video["name"] for video in data_of(page(found))["runs"][0]["videos"]] == ["video.gif", "long.mp4"]
+    assert data_of(page(found, videos=False))["runs"][0]["videos"] == []
+    monkeypatch.setattr("gemrl.analysis.report.page.VIDEO_LIMIT", 50)
     data = data_of(page(found))
-    assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
+    assert [video["name"] for video in data["runs"][0]["videos"]] == ["video.gif"]
     assert "long.mp4" in data["notes"][0]
-    monkeypatch.setattr("gemrl.analysis.report.page.FILM_LIMIT", 1000)
-    monkeypatch.setattr("gemrl.analysis.report.page.FILMS_LIMIT", 104)  # room for the longer one, but not after the first
+    monkeypatch.setattr("gemrl.analysis.report.page.VIDEO_LIMIT", 1000)
+    monkeypatch.setattr("gemrl.analysis.report.page.TOTAL_VIDEO_LIMIT", 104)  # enough for one of them, not for both
     data = data_of(page(found))
-    assert [film["name"] for film in data["runs"][0]["films"]] == ["film.gif"]
+    assert [video["name"] for video in data["runs"][0]["videos"]] == ["video.gif"]
 
 
 @pytest.fixture(scope="module")
@@ -221,43 +224,43 @@ GIF = bytes.fromhex("47494638396101000100800000ffffff00000021f90401000000002c000
 @pytest.fixture(scope="module")
 def address(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = write_study(tmp_path_factory.mktemp("shown"))
-    (folder / "gem" / "HalfCheetah-v5" / "0" / "film.gif").write_bytes(GIF)
-    write_run(folder / "x", "ddpg", "</script><img src=x onerror=alert(1)>-v0", 0, [1, 2])  # a request, if it were HTML
+    (folder / "gem" / "HalfCheetah-v5" / "0" / "video.gif").write_bytes(GIF)
+    write_run(folder / "x", "ddpg", "</script><img src=x onerror=alert(1)>-v0", 0, [1, 2])  # as HTML it would make a request
     assert main(["report", str(folder), "--title", "A study"]) == 0
     return (folder / "report.html").as_uri()
 
 
 @pytest.fixture(scope="module")
 def watched(browser: Any, address: str) -> Iterator[tuple[Any, list[str]]]:
-    """The page, opened once, and a list of all it complains about or asks the network for."""
+    """The page, opened once, and a list of its console messages, errors and network requests."""
     context = browser.new_context(viewport={"width": 1300, "height": 900}, color_scheme="light")
-    tab, trouble = context.new_page(), []
+    tab, problems = context.new_page(), []
 
     def requested(request: Any) -> None:
         if request.url.split("#")[0] != address and not request.url.startswith("data:"):
-            trouble.append(request.url)
+            problems.append(request.url)
 
-    tab.on("console", lambda message: trouble.append(f"{message.type}: {message.text}"))
-    tab.on("pageerror", lambda error: trouble.append(str(error)))
+    tab.on("console", lambda message: problems.append(f"{message.type}: {message.text}"))
+    tab.on("pageerror", lambda error: problems.append(str(error)))
     tab.on("request", requested)
     tab.goto(address)
-    yield tab, trouble
+    yield tab, problems
     context.close()
 
 
 @pytest.fixture
 def opened(watched: tuple[Any, list[str]]) -> Iterator[Any]:
-    """The page as it is at first, whatever other tests did to it; trouble fails the test."""
-    tab, trouble = watched
+    """The page in its initial state, whatever other tests did to it; the test fails if there are problems."""
+    tab, problems = watched
     tab.emulate_media(color_scheme="light")
     tab.set_viewport_size({"width": 1300, "height": 900})
     tab.evaluate("() => { localStorage.clear(); history.replaceState(null, '', location.pathname); }")
     tab.reload()
     yield tab
-    assert trouble == []
+    assert problems == []
 
 
-def test_a_link_leads_to_a_run(browser: Any, address: str) -> None:
+def test_link_opens_a_run(browser: Any, address: str) -> None:
     tab = browser.new_page()
     tab.goto(f"{address}#run-0")
     assert tab.locator("dialog[open] h2").inner_text() == "gem on HalfCheetah-v5, seed 0"
@@ -268,13 +271,15 @@ RANGE = "gd => gd._fullLayout.xaxis.range"
 SHOWN = "gd => gd._fullData.filter(trace => trace.visible === true).map(trace => trace.name)"
 
 
-def test_a_curve_is_hidden_and_zoomed(opened: Any) -> None:
+def test_curves_can_be_hidden_and_zoomed(opened: Any) -> None:
     chart = opened.locator('[aria-label="return on Hopper-v5"]')
     chart.scroll_into_view_if_needed()
     opened.locator('[aria-label="return on Hopper-v5"] .main-svg').first.wait_for()
     assert set(chart.evaluate(SHOWN)) == {"gem", "td3"}
     means = chart.evaluate("gd => gd._fullData.filter(trace => trace.name === 'gem').at(-1).y")
     np.testing.assert_allclose(list(means.values()) if isinstance(means, dict) else means, 110 * np.arange(1, 11), rtol=1e-5)
+    symbols = chart.evaluate("gd => gd._fullData.filter(trace => trace.name === 'gem').at(-1).marker.symbol")
+    assert symbols == ["circle-open"] * 10  # all evaluations come before training starts
     before = chart.evaluate(RANGE)
     box = chart.locator(".nsewdrag").first.bounding_box()
     opened.mouse.move(box["x"] + 0.3 * box["width"], box["y"] + 0.3 * box["height"])
@@ -285,7 +290,7 @@ def test_a_curve_is_hidden_and_zoomed(opened: Any) -> None:
     zoomed = chart.evaluate(RANGE)
     opened.locator(".chip", has_text="td3").click()
     assert set(chart.evaluate(SHOWN)) == {"gem"}
-    assert chart.evaluate(RANGE) == zoomed  # hiding a method does not undo a zoom
+    assert chart.evaluate(RANGE) == zoomed  # hiding a method keeps the zoom
     opened.locator(".chip", has_text="td3").click()
     assert set(chart.evaluate(SHOWN)) == {"gem", "td3"}
 
@@ -295,25 +300,25 @@ def test_tables_sort(opened: Any) -> None:
     assert rows.count() == 13
     scores = "rows => rows.map(row => Number(row.children[4].textContent.replaceAll(',', '')))"
     opened.locator("#runs thead button", has_text="score").click()
-    falling = rows.evaluate_all(scores)
-    assert falling == sorted(falling, reverse=True)
-    assert falling[0] == 1200
+    descending = rows.evaluate_all(scores)
+    assert descending == sorted(descending, reverse=True)
+    assert descending[0] == 1200
     opened.locator("#runs thead button", has_text="score").click()
-    assert rows.evaluate_all(scores) == falling[::-1]
+    assert rows.evaluate_all(scores) == descending[::-1]
     assert opened.locator('#runs th[aria-sort="ascending"]').inner_text().startswith("score")
     gem = opened.locator("#scores tbody tr", has_text="gem").first
     assert "1,100 ± 82" in gem.inner_text()
     assert "[1,000, 1,200]" in gem.inner_text()
 
 
-def test_a_run_opens_inside_the_page(opened: Any) -> None:
+def test_run_opens_inside_the_page(opened: Any) -> None:
     opened.locator("#runs tbody tr", has_text="gem/HalfCheetah-v5/0").click()
     view = opened.locator("dialog[open]")
     assert view.locator("h2").inner_text() == "gem on HalfCheetah-v5, seed 0"
     view.locator(".main-svg").first.wait_for()
-    told = view.inner_text()
-    assert "Planned(planner=Twin(depth=5))" in told
-    assert "gymnasium" in told
+    text = view.inner_text()
+    assert "Planned(planner=Twin(depth=5))" in text
+    assert "gymnasium" in text
     assert view.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
     assert "#run-0" in opened.url
     view.get_by_role("button", name="Close").click()
@@ -321,25 +326,25 @@ def test_a_run_opens_inside_the_page(opened: Any) -> None:
     assert "#run-0" not in opened.url
 
 
-def test_light_and_dark_narrow_and_wide(opened: Any) -> None:
-    paper = "() => getComputedStyle(document.body).backgroundColor"
-    light = opened.evaluate(paper)
+def test_themes_and_screen_widths(opened: Any) -> None:
+    background = "() => getComputedStyle(document.body).backgroundColor"
+    light = opened.evaluate(background)
     opened.emulate_media(color_scheme="dark")
-    opened.wait_for_function(f"light => ({paper})() !== light", arg=light)
+    opened.wait_for_function(f"light => ({background})() !== light", arg=light)
     opened.locator("#theme").click()
-    assert opened.evaluate(paper) == light
+    assert opened.evaluate(background) == light
     for width in (320, 390, 800, 1300, 2200):
         opened.set_viewport_size({"width": width, "height": 800})
-        narrow = "width => document.documentElement.scrollWidth <= width"  # tables scroll, the page does not
-        opened.wait_for_function(narrow, arg=width)  # charts follow in a moment
-    assert opened.locator("nav").bounding_box()["height"] == 800  # beside the text where there is room
+        narrow = "width => document.documentElement.scrollWidth <= width"  # tables scroll horizontally, the page does not
+        opened.wait_for_function(narrow, arg=width)  # charts resize with a delay
+    assert opened.locator("nav").bounding_box()["height"] == 800  # next to the text if there is room
 
 
-def test_printed_it_has_every_chart_and_a_key(browser: Any, address: str) -> None:
+def test_print_has_every_chart_and_a_legend(browser: Any, address: str) -> None:
     tab = browser.new_page(viewport={"width": 900, "height": 300})
     tab.goto(address)
     charts, drawn = (tab.locator(f"section .plot{state}") for state in ("", "[data-drawn]"))
-    assert drawn.count() < charts.count()  # the others wait until they are scrolled to
+    assert drawn.count() < charts.count()  # the others are drawn when they scroll into view
     tab.emulate_media(media="print")
     tab.evaluate("() => dispatchEvent(new Event('beforeprint'))")
     assert drawn.count() == charts.count()
@@ -347,17 +352,17 @@ def test_printed_it_has_every_chart_and_a_key(browser: Any, address: str) -> Non
     tab.close()
 
 
-def test_one_run_a_task_has_no_interval(browser: Any, tmp_path: Path) -> None:
+def test_single_runs_have_no_interval(browser: Any, tmp_path: Path) -> None:
     for number in range(12):
         for env in ("Hopper-v5", "Ant-v5"):
             write_run(tmp_path / f"{number}{env}", "gem", env, 0, [1, 2 + number], depth=number + 1)
     assert main(["report", str(tmp_path)]) == 0
     tab = browser.new_page(viewport={"width": 1300, "height": 700})
     tab.goto((tmp_path / "report.html").as_uri())
-    assert tab.locator("#scores td small", has_text="1 run a task").count() == 12
+    assert tab.locator("#scores td small", has_text="1 run per task").count() == 12
     assert "without intervals" in tab.locator("#overall p").first.inner_text()
     chart = tab.locator('[aria-label="Interquartile mean"]')
     chart.scroll_into_view_if_needed()
     chart.locator(".main-svg").first.wait_for()
-    assert chart.locator(".ytick").count() == 12  # there is room for every name
+    assert chart.locator(".ytick").count() == 12  # every name is shown
     tab.close()

@@ -1,4 +1,4 @@
-"""Statistics beside scipy, beside every resample there is, and beside rliable where it is installed."""
+"""Statistics compared with scipy, with all possible resamples, and with rliable where it is installed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ some_scores = arrays(float, st.tuples(st.integers(1, 6), st.integers(1, 4)), ele
 
 @settings(deadline=None)
 @given(some_scores)
-def test_the_interquartile_mean_is_scipys_trimmed_mean(scores: np.ndarray) -> None:
+def test_iqm_equals_the_trimmed_mean_of_scipy(scores: np.ndarray) -> None:
     np.testing.assert_allclose(statistics.iqm(scores), stats.trim_mean(scores, 0.25, axis=None), rtol=1e-9, atol=1e-9)
 
 
-def test_missing_runs_count_for_nothing() -> None:
+def test_missing_runs_are_ignored() -> None:
     padded = np.vstack([SCORES, np.full((2, 6), np.nan)])
     padded[0, 1], rest = np.nan, np.delete(SCORES.T.ravel(), 5)
     np.testing.assert_allclose(statistics.iqm(padded), stats.trim_mean(rest, 0.25))
@@ -43,21 +43,21 @@ def test_missing_runs_count_for_nothing() -> None:
     assert np.isnan(statistics.iqm(np.full((2, 2), np.nan)))
 
 
-def test_mean_and_standard_deviation_are_those_of_the_runs() -> None:
+def test_mean_standard_deviation_and_median() -> None:
     assert statistics.mean(np.array([[1.0, 10.0], [3.0, 20.0]])) == 8.5
     np.testing.assert_allclose(statistics.std(np.array([[1.0, 10.0], [3.0, 20.0]])), [1.0, 5.0])
-    assert statistics.median(np.array([[0.0, 1.0, 9.0], [0.0, 1.0, 9.0], [6.0, 1.0, 9.0]])) == 2.0  # of the tasks' means
+    assert statistics.median(np.array([[0.0, 1.0, 9.0], [0.0, 1.0, 9.0], [6.0, 1.0, 9.0]])) == 2.0  # median of task means
 
 
 def test_resamples_stay_within_their_task() -> None:
     drawn = statistics.resampled(SCORES, np.random.default_rng(0), 400)
     for task in range(6):
         assert set(np.unique(drawn[:, :, task])) == set(SCORES[:, task])
-    assert not np.array_equal(drawn[..., 0] == SCORES[0, 0], drawn[..., 1] == SCORES[0, 1])  # tasks are drawn apart
+    assert not np.array_equal(drawn[..., 0] == SCORES[0, 0], drawn[..., 1] == SCORES[0, 1])  # tasks are resampled independently
 
 
-def test_the_interval_is_that_of_all_resamples_there_are() -> None:
-    """Three runs of one task and two of another have 27 * 4 resamples, so their percentiles can be counted out."""
+def test_interval_matches_the_exact_bootstrap_distribution() -> None:
+    """Three runs of one task and two of another have 27 * 4 resamples, so the exact percentiles can be enumerated."""
     scores = np.array([[1.0, 10.0], [2.0, 14.0], [6.0, np.nan]])
     every = [
         (np.mean(first) + np.mean(second)) / 2
@@ -70,58 +70,58 @@ def test_the_interval_is_that_of_all_resamples_there_are() -> None:
     np.testing.assert_allclose([found.low, found.high], [low, high], atol=1e-9)
 
 
-def test_the_interval_of_one_task_is_scipys(rng: np.random.Generator) -> None:
-    """To about five deviations of the noise of both."""
+def test_interval_of_one_task_matches_scipy(rng: np.random.Generator) -> None:
+    """The tolerance is about five standard deviations of the noise of both."""
     scores = rng.exponential(size=(30, 1))
     theirs = stats.bootstrap((scores[:, 0],), np.mean, method="percentile", n_resamples=20_000, rng=np.random.default_rng(1))
     ours = statistics.interval(scores, statistics.mean, np.random.default_rng(2), 20_000)
     np.testing.assert_allclose(ours[1:], theirs.confidence_interval, atol=0.025)
 
 
-def test_intervals_hold_the_truth_as_often_as_they_say() -> None:
-    """Of 300 experiments with 10 runs on 4 tasks; the percentile bootstrap is known to be a little narrow."""
-    rng, held = np.random.default_rng(3), 0
+def test_intervals_have_their_nominal_coverage() -> None:
+    """In 300 experiments with 10 runs on 4 tasks; the percentile bootstrap is known to be slightly too narrow."""
+    rng, covered = np.random.default_rng(3), 0
     for _ in range(300):
         found = statistics.interval(rng.normal(size=(10, 4)), statistics.mean, rng, 300)
-        held += bool(found.low <= 0 <= found.high)
-    assert 0.88 < held / 300 < 0.98
+        covered += bool(found.low <= 0 <= found.high)
+    assert 0.88 < covered / 300 < 0.98
 
 
 @settings(max_examples=50, deadline=None)
 @given(some_scores, st.integers(1, 5), st.integers(0, 9))
-def test_probability_of_improvement_is_scipys_u(scores: np.ndarray, runs: int, seed: int) -> None:
+def test_probability_of_improvement_matches_mann_whitney_u(scores: np.ndarray, runs: int, seed: int) -> None:
     scores, other = np.round(scores), np.round(np.random.default_rng(seed).normal(size=(runs, scores.shape[1])))
     each = [
         stats.mannwhitneyu(ours, theirs, method="asymptotic").statistic / (len(ours) * len(theirs))
         for ours, theirs in zip(scores.T, other.T, strict=True)
     ]
     assert statistics.probability_of_improvement(scores, other) == pytest.approx(np.mean(each))
-    back = statistics.probability_of_improvement(other, scores)
-    assert back == pytest.approx(1 - np.mean(each))
+    reverse = statistics.probability_of_improvement(other, scores)
+    assert reverse == pytest.approx(1 - np.mean(each))
 
 
-def test_who_wins_always_wins_in_every_resample() -> None:
+def test_certain_improvement_has_a_degenerate_interval() -> None:
     found = statistics.improvement_interval(SCORES + 100, SCORES, np.random.default_rng(0), 100)
     np.testing.assert_array_equal(found, 1)
 
 
-def test_improvement_leaves_missing_runs_out_and_draws_both_sides() -> None:
+def test_improvement_ignores_missing_runs_and_resamples_both_methods() -> None:
     ours, theirs = np.array([[2.0, 2.0], [2.0, np.nan]]), np.array([[1.0, 3.0], [np.nan, np.nan]])
     assert statistics.probability_of_improvement(ours, theirs) == 0.5
-    one, two = np.array([[2.0]]), np.array([[1.0], [3.0]])  # one run has nothing to vary, so the others must
+    one, two = np.array([[2.0]]), np.array([[1.0], [3.0]])  # only the method with two runs can vary
     for sides in ((one, two), (two, one)):
         found = statistics.improvement_interval(*sides, np.random.default_rng(0), 2000)
         np.testing.assert_array_equal(found, [0.5, 0, 1])
 
 
-def test_profiles_are_strict_and_have_intervals() -> None:
+def test_profiles_are_strict_inequalities_with_intervals() -> None:
     scores = np.array([[1.0], [2.0]])
     np.testing.assert_array_equal(statistics.performance_profile(scores, np.array([0.0, 1.0, 2.0])), [1, 0.5, 0])
     found = statistics.profile_interval(scores, np.array([1.5]), np.random.default_rng(0), 2000)
-    np.testing.assert_array_equal(np.ravel(found), [0.5, 0, 1])  # a quarter of resamples has only the worse, a quarter the better
+    np.testing.assert_array_equal(np.ravel(found), [0.5, 0, 1])  # a quarter of resamples has only one of the runs
 
 
-def test_profiles_count_runs() -> None:
+def test_profiles_are_fractions_of_runs() -> None:
     thresholds = np.linspace(-3, 9, 25)
     expected = [sum(score > threshold for score in SCORES.ravel()) / SCORES.size for threshold in thresholds]
     found = statistics.profile_interval(SCORES, thresholds, np.random.default_rng(0), 500)
@@ -132,22 +132,22 @@ def test_profiles_count_runs() -> None:
     assert area - 20 == pytest.approx(SCORES.mean(), abs=1e-3)  # the area under a profile is the mean
 
 
-def test_an_efficiency_curve_is_the_interquartile_mean_of_each_step(rng: np.random.Generator) -> None:
+def test_efficiency_curve_is_the_iqm_at_each_step(rng: np.random.Generator) -> None:
     curves = rng.normal(size=(4, 3, 7)).cumsum(-1)
     found = statistics.efficiency_curve(curves, np.random.default_rng(0), 300)
     np.testing.assert_allclose(found.value, [stats.trim_mean(curves[..., step], 0.25, axis=None) for step in range(7)])
-    exclusive = statistics.interval(curves[..., 6], statistics.iqm, np.random.default_rng(0), 300)
-    np.testing.assert_allclose([found.low[6], found.high[6]], exclusive[1:])  # same draws, so the same bounds
+    expected = statistics.interval(curves[..., 6], statistics.iqm, np.random.default_rng(0), 300)
+    np.testing.assert_allclose([found.low[6], found.high[6]], expected[1:])  # same draws, so the same bounds
 
 
-def test_area_under_a_curve() -> None:
+def test_area_under_the_curve() -> None:
     steps = np.array([0.0, 1.0, 3.0])
     assert statistics.area_under_curve(steps, 2 * steps) == pytest.approx(3.0)  # the mean of 2x over [0, 3]
     np.testing.assert_allclose(statistics.area_under_curve(steps, np.array([[5.0, 5, 5], [0, 1, 1]])), [5, 2.5 / 3])
     assert statistics.area_under_curve(np.array([4.0]), np.array([8.0])) == 8.0
 
 
-def test_normalising_and_smoothing(rng: np.random.Generator) -> None:
+def test_normalisation_and_smoothing(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(
         statistics.normalised(np.array([[5.0, 0.0]]), np.array([0.0, -10]), np.array([10.0, 10])), [[0.5, 0.5]]
     )
@@ -157,10 +157,10 @@ def test_normalising_and_smoothing(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(statistics.smoothed(values, 1), values)
 
 
-if importlib.util.find_spec("rliable"):  # needs an older pandas than the rest: pip install rliable 'pandas<3'
+if importlib.util.find_spec("rliable"):  # needs an older pandas: pip install rliable 'pandas<3'
 
-    def test_beside_rliable(rng: np.random.Generator) -> None:
-        """The same numbers; intervals to the noise of their resamples."""
+    def test_matches_rliable(rng: np.random.Generator) -> None:
+        """Equal values; intervals agree up to the noise of resampling."""
         from rliable import library, metrics
 
         ours, theirs = SCORES, rng.normal(size=(4, 6)) + np.arange(6)
@@ -177,12 +177,12 @@ if importlib.util.find_spec("rliable"):  # needs an older pandas than the rest: 
             return np.array([metrics.aggregate_iqm(x), metrics.aggregate_mean(x)])
 
         _, bounds = library.get_interval_estimates({"a": ours}, both, reps=20_000)
-        for place, statistic in enumerate((statistics.iqm, statistics.mean)):
+        for index, statistic in enumerate((statistics.iqm, statistics.mean)):
             found = statistics.interval(ours, statistic, np.random.default_rng(0), 20_000)
-            np.testing.assert_allclose(found[1:], bounds["a"][:, place], atol=0.02)
+            np.testing.assert_allclose(found[1:], bounds["a"][:, index], atol=0.02)
 
 
-def test_smoothing_forgets_what_is_out_of_its_window() -> None:
+def test_smoothing_is_not_affected_by_values_outside_its_window() -> None:
     values = np.ones(60)
     for bad in (np.nan, np.inf, 1e17):
         values[10] = bad

@@ -1,1 +1,1 @@
-"""What is made of runs: statistics, reports, figures, theory experiments, memory views and videos."""
+"""Analysis of finished runs: statistics, reports, figures, theory experiments, memory views and videos."""

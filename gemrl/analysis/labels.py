@@ -5,6 +5,6 @@ from __future__ import annotations
 from gemrl.core.env_names import id_of, is_atari
 
 
-def steps_of(env_id: str) -> str:
-    """What a step is there, for an axis."""
+def step_label(env_id: str) -> str:
+    """The label of a step axis: on Atari, one agent step is four frames."""
     return "agent steps (4 frames each)" if is_atari(id_of(env_id)) else "environment steps"

@@ -1,6 +1,6 @@
-"""What stands in a memory whose returns were planned: its rollouts V[t, h], the chosen lengths h*, and who follows how far.
+"""A view of a memory with planned returns: rollouts V[t, h], chosen lengths h*, and where rollouts leave their trajectory.
 
-Everything here is numpy on the host. Lengths are pooled over pairs of critics where one number is told of them.
+Everything here is numpy on the host. Statistics of lengths pool all critic pairs.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from gemrl.core.exceptions import BadValue
 if TYPE_CHECKING:
     from gemrl.agents.memory.ring import Memory
 
-TERMINATED, CUT, RUNNING = "terminated", "cut, as by a time limit", "still running"
-"""How a trajectory in memory ends. A cut one goes on with an estimate, and so does the newest row of a running one."""
+TERMINATED, CUT, RUNNING = "terminated", "cut off", "still running"
+"""How a trajectory in memory ends. A rollout bootstraps where its trajectory is cut off (time limit) or still running."""
 
 
 @dataclass(frozen=True)
 class MemoryView:
-    """The planned rows of a memory, trajectory after trajectory, lane after lane; trajectory i begins at starts[i]."""
+    """The planned rows of a memory, sorted by lane and trajectory; trajectory i begins at starts[i]."""
 
     planner: Planner
     reward: np.ndarray  # [N]
@@ -32,46 +32,46 @@ class MemoryView:
     q_next: np.ndarray  # [K, N]
     planned: np.ndarray  # [K, N]
     length: np.ndarray  # [K, N], the chosen h*
-    available: np.ndarray  # [N], steps from a row to the end of its trajectory, itself included
-    monte_carlo: np.ndarray  # [K, N], rewards to the end of the trajectory, and the estimate behind a time limit
+    available: np.ndarray  # [N], steps from a row to the end of its trajectory, including its own
+    monte_carlo: np.ndarray  # [K, N], discounted rewards to the end of the trajectory, plus the bootstrap where it was cut off
     starts: np.ndarray  # [M]
-    waiting: int  # rows that came in since the last plan, and are not here
+    waiting: int  # rows stored since the last planning, which are not in this view
 
     def __len__(self) -> int:
         return self.reward.size
 
     @property
     def pairs(self) -> int:
-        """Estimates of a next state: one per pair of critics."""
+        """The number of critic pairs, K: each has its own estimate of the next state."""
         return self.q_next.shape[0]
 
     @property
     def to_the_end(self) -> np.ndarray:
-        """Whether a chosen rollout follows its trajectory to the end [K, N]."""
+        """Whether the chosen rollout follows its trajectory to the end [K, N]."""
         return self.length >= self.available
 
     @property
     def at_the_cap(self) -> np.ndarray:
-        """Whether a chosen rollout is as long as the planner allows, and the trajectory goes on behind it [K, N]."""
+        """Whether the chosen rollout stops at the largest length that the planner allows, before its trajectory ends [K, N]."""
         return (self.length >= self.planner.rollout_cap) & ~self.to_the_end
 
     @property
     def by_choice(self) -> np.ndarray:
-        """Whether a rollout leaves its trajectory for an estimate although it could have followed it further [K, N]."""
+        """Whether the chosen rollout bootstraps although it could have followed its trajectory further [K, N]."""
         return ~self.to_the_end & ~self.at_the_cap
 
     def trajectory(self, number: int) -> MemoryView:
-        """One of its trajectories, counted from 1."""
+        """One trajectory, counted from 1."""
         count = len(self.starts)
         if not 1 <= number <= count:
-            raise BadValue(f"there is no episode {number}: the memory holds {count} of them, 1 (the oldest) to {count}")
-        place = slice(self.starts[number - 1], [*self.starts, len(self)][number])
-        columns = {name: getattr(self, name)[..., place] for name in COLUMNS}
+            raise BadValue(f"there is no episode {number}: the memory holds {count}, numbered from 1 (the oldest) to {count}")
+        rows = slice(self.starts[number - 1], [*self.starts, len(self)][number])
+        columns = {name: getattr(self, name)[..., rows] for name in COLUMNS}
         return MemoryView(self.planner, **columns, starts=np.zeros(1, int), waiting=0)
 
     @property
     def ending(self) -> str:
-        """How its newest trajectory ends."""
+        """How the newest trajectory ends."""
         if not self.last[-1]:
             return RUNNING
         return CUT if self.discount[-1] else TERMINATED
@@ -81,11 +81,11 @@ COLUMNS = ("reward", "discount", "last", "q_next", "planned", "length", "availab
 
 
 def view_memory(memory: Memory, planner: Planner) -> MemoryView:
-    """What a memory holds, if `planner` planned its returns."""
+    """The view of a memory whose returns were planned by `planner`."""
     lanes = [_lane(memory, planner, lane) for lane in range(memory.size.shape[0])]
     lanes = [lane for lane in lanes if lane["reward"].size]
     if not lanes:
-        raise BadValue("no row of this memory was planned yet: training had not begun when it was saved")
+        raise BadValue("no row of this memory was planned yet: it was saved before training began")
     columns = {name: np.concatenate([lane[name] for lane in lanes], axis=-1) for name in COLUMNS}
     starts = np.flatnonzero(np.append(1, columns["available"][:-1]) == 1)
     return MemoryView(planner, **columns, starts=starts, waiting=len(memory) - columns["reward"].size)
@@ -103,14 +103,14 @@ def _lane(memory: Memory, planner: Planner, lane: int) -> dict[str, np.ndarray]:
 
 
 def available(last: np.ndarray) -> np.ndarray:
-    """How many steps can be followed from each row, itself included. [N] -> [N]."""
-    place = np.arange(last.size)
-    ends = np.where(last | (place == last.size - 1), place, last.size)
-    return np.minimum.accumulate(ends[::-1])[::-1] - place + 1
+    """The number of steps that can be followed from each row, including its own. [N] -> [N]."""
+    index = np.arange(last.size)
+    ends = np.where(last | (index == last.size - 1), index, last.size)
+    return np.minimum.accumulate(ends[::-1])[::-1] - index + 1
 
 
 def rollouts(trajectory: MemoryView, rows: int, lengths: int) -> np.ndarray:
-    """V[t, h] of the first `rows` rows of one trajectory, h = 1..lengths; NaN where it ends before. [K, rows, lengths]."""
+    """V[t, h] of the first `rows` rows of one trajectory, h = 1..lengths; NaN beyond its end. [K, rows, lengths]."""
     reward, discount, q_next = (
         np.pad(getattr(trajectory, name), [*[(0, 0)] * (getattr(trajectory, name).ndim - 1), (0, lengths)]).astype(float)
         for name in ("reward", "discount", "q_next")
@@ -126,21 +126,21 @@ def rollouts(trajectory: MemoryView, rows: int, lengths: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Numbers:
-    """A memory in a few numbers. Shares and lengths are over rows and pairs."""
+    """Summary statistics of a memory, over all rows and critic pairs."""
 
     rows: int
     trajectories: int
     mean_length: float
     median_length: float
-    one_step: float  # share of h* = 1
+    one_step: float  # fraction of rollouts with h* = 1
     to_the_end: float
     at_the_cap: float
     by_choice: float
-    gap: float  # mean of planned - Monte-Carlo
+    gap: float  # mean of planned return - Monte-Carlo return
 
     @staticmethod
     def of(memory: MemoryView) -> Numbers:
-        """The numbers of what is remembered."""
+        """The statistics of a memory."""
         length = memory.length
         return Numbers(
             rows=len(memory),

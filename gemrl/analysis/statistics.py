@@ -1,6 +1,6 @@
-"""Statistics of scores [runs, tasks], as the paper has them and as the field now asks for (Agarwal et al., 2021).
+"""Statistics of scores [runs, tasks]: those of the paper, and those recommended by Agarwal et al. (2021).
 
-A run that is missing is a NaN. Runs are resampled within each task and never across tasks (a stratified bootstrap).
+Missing runs are NaN. Runs are resampled within each task, never across tasks (stratified bootstrap).
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ import numpy as np
 
 Array = np.ndarray
 Statistic = Callable[[Array], Array]
-"""What maps scores [..., runs, tasks] to numbers [...]."""
+"""A function from scores [..., runs, tasks] to numbers [...]."""
 
 RESAMPLES, CONFIDENCE = 2000, 0.95
 
 
 class Interval(NamedTuple):
-    """A number and the bounds of its interval; each a number, or an array of them."""
+    """A value and the bounds of its confidence interval; scalars, or arrays of the same shape."""
 
     value: Array
     low: Array
@@ -31,13 +31,13 @@ def mean(scores: Array) -> Array:
 
 
 def std(scores: Array) -> Array:
-    """Standard deviation over runs, of the runs themselves (no correction). [runs, tasks] -> [tasks]."""
+    """Standard deviation over runs, without Bessel's correction. [runs, tasks] -> [tasks]."""
     return np.nanstd(scores, axis=-2)
 
 
 def iqm(scores: Array) -> Array:
-    """Interquartile mean: of all runs of all tasks, the mean of the middle half. [..., runs, tasks] -> [...]."""
-    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)  # NaNs go last
+    """Interquartile mean: the mean of the middle half of all runs of all tasks. [..., runs, tasks] -> [...]."""
+    flat = np.sort(scores.reshape(*scores.shape[:-2], -1), axis=-1)  # NaNs are sorted to the end
     counts = np.unique(np.isfinite(flat).sum(-1))
     if len(counts) != 1 or not counts[0]:
         return np.full(scores.shape[:-2], np.nan)
@@ -51,7 +51,7 @@ def median(scores: Array) -> Array:
 
 
 def resampled(scores: Array, rng: np.random.Generator, count: int = RESAMPLES) -> Array:
-    """Runs drawn with replacement within each task, as many as it has. [runs, tasks, ...] -> [count, runs, tasks, ...]."""
+    """Bootstrap samples: the runs of each task, drawn with replacement. [runs, tasks, ...] -> [count, runs, tasks, ...]."""
     drawn = np.full((count, *scores.shape), np.nan)
     for task in range(scores.shape[1]):
         present = np.flatnonzero(~np.isnan(scores[:, task].reshape(len(scores), -1)).all(-1))
@@ -62,7 +62,7 @@ def resampled(scores: Array, rng: np.random.Generator, count: int = RESAMPLES) -
 
 
 def percentiles(samples: Array) -> tuple[Array, Array]:
-    """The bounds that hold the middle 95% of samples. [count, ...] -> [...] twice."""
+    """The bounds of the middle 95% of samples. [count, ...] -> two arrays [...]."""
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(samples, [tail, 1 - tail], axis=0)
     return low, high
@@ -74,7 +74,7 @@ def interval(scores: Array, statistic: Statistic, rng: np.random.Generator, coun
 
 
 def probability_of_improvement(first: Array, second: Array) -> Array:
-    """How likely a run of `first` beats one of `second` on the same task, mean over tasks; a draw is half a win.
+    """The probability that a run of `first` beats one of `second` on the same task, averaged over tasks; a tie counts half.
     [..., runs, tasks] and [..., other runs, tasks] -> [...]."""
     ours, theirs = first[..., :, None, :], second[..., None, :, :]
     wins = np.where(np.isnan(ours) | np.isnan(theirs), np.nan, (ours > theirs) + 0.5 * (ours == theirs))
@@ -82,47 +82,47 @@ def probability_of_improvement(first: Array, second: Array) -> Array:
 
 
 def improvement_interval(first: Array, second: Array, rng: np.random.Generator, count: int = RESAMPLES) -> Interval:
-    """Probability of improvement and its stratified bootstrap 95% interval, both sides resampled."""
+    """Probability of improvement and its stratified bootstrap 95% interval, with both methods resampled."""
     drawn = probability_of_improvement(resampled(first, rng, count), resampled(second, rng, count))
     return Interval(probability_of_improvement(first, second), *percentiles(drawn))
 
 
 def performance_profile(scores: Array, thresholds: Array) -> Array:
-    """The fraction of runs that score above each threshold, every run of every task counted once.
+    """The fraction of all runs of all tasks that score above each threshold.
     [..., runs, tasks] -> [..., thresholds]."""
     flat = scores.reshape(*scores.shape[:-2], -1)
-    above = flat[..., None] > thresholds  # a NaN is above nothing
+    above = flat[..., None] > thresholds  # False for NaN
     return above.sum(-2) / np.isfinite(flat).sum(-1)[..., None]
 
 
 def profile_interval(scores: Array, thresholds: Array, rng: np.random.Generator, count: int = RESAMPLES) -> Interval:
-    """The performance profile and its pointwise stratified bootstrap 95% intervals. [runs, tasks] -> [thresholds] thrice."""
+    """The performance profile and its pointwise bootstrap 95% intervals. [runs, tasks] -> three arrays [thresholds]."""
     drawn = performance_profile(resampled(scores, rng, count), thresholds)
     return Interval(performance_profile(scores, thresholds), *percentiles(drawn))
 
 
 def efficiency_curve(curves: Array, rng: np.random.Generator, count: int = RESAMPLES) -> Interval:
-    """The interquartile mean at each step of training and its pointwise intervals: a sample-efficiency curve.
-    [runs, tasks, steps] -> [steps] thrice. A run is resampled whole, with all its steps."""
+    """The sample-efficiency curve: the interquartile mean at each step of training and its pointwise intervals.
+    [runs, tasks, steps] -> three arrays [steps]. Each run is resampled as a whole, with all its steps."""
     drawn = np.moveaxis(resampled(curves, rng, count), -1, 1)
     return Interval(iqm(np.moveaxis(curves, -1, 0)), *percentiles(iqm(drawn)))
 
 
 def area_under_curve(steps: Array, values: Array) -> Array:
-    """The mean height of a learning curve by the trapezoid rule. [steps], [..., steps] -> [...]."""
+    """The area under a learning curve divided by its length, by the trapezoid rule. [steps], [..., steps] -> [...]."""
     if len(steps) == 1:
         return values[..., 0]
     return np.trapezoid(values, steps, axis=-1) / (steps[-1] - steps[0])
 
 
 def normalised(scores: Array, low: Array | float, high: Array | float) -> Array:
-    """Scores on a scale where each task's `low` is 0 and its `high` is 1. [..., tasks], [tasks], [tasks] -> [..., tasks]."""
+    """Scores rescaled so that each task's `low` is 0 and its `high` is 1. [..., tasks], [tasks], [tasks] -> [..., tasks]."""
     return (scores - low) / (high - low)
 
 
 def smoothed(values: Array, window: int) -> Array:
-    """The centred moving average, over what there is of the window at both ends. [..., n] -> [..., n]."""
+    """The centred moving average; at both ends, over the part of the window that exists. [..., n] -> [..., n]."""
     half = window // 2
-    # Each window on its own: sums that run through would carry a NaN, or the rounding of one huge value, to all that follow.
-    parts = [values[..., max(place - half, 0) : place + half + 1].mean(axis=-1) for place in range(values.shape[-1])]
-    return np.stack(parts, axis=-1)
+    # Windows are averaged separately: a running sum would carry a NaN, or the rounding error of a huge value, into later ones.
+    means = [values[..., max(index - half, 0) : index + half + 1].mean(axis=-1) for index in range(values.shape[-1])]
+    return np.stack(means, axis=-1)

@@ -1,4 +1,4 @@
-"""Films of a policy, and a window to watch it in."""
+"""Videos of a policy, and a window to watch it in."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from gemrl.envs.making import NamedEnv
 if TYPE_CHECKING:
     from gemrl.training.model import Model
 
-OFFSCREEN = "off-screen drawing failed ({}): install Debian's libegl1, or set MUJOCO_GL to what this machine has"
+OFFSCREEN = "off-screen rendering failed ({}): install Debian's libegl1, or set MUJOCO_GL to a backend of this machine"
 
 
-def check_film(path: Path, place: NamedEnv) -> None:
-    """Raises unless a film can be made; and chooses how MuJoCo draws, so it must come before any environment is made."""
+def check_video(path: Path, make_env: NamedEnv) -> None:
+    """Raises unless a video can be recorded. Selects MuJoCo's rendering backend, so call it before making an environment."""
     if path.suffix not in (".mp4", ".gif"):
-        raise BadValue(f"a film is a .mp4 or a .gif file, not {path.name!r}")
+        raise BadValue(f"a video must be a .mp4 or .gif file, not {path.name!r}")
     os.environ.setdefault("MUJOCO_GL", "egl")
     try:
         import imageio.v2  # noqa: F401
@@ -38,16 +38,16 @@ def check_film(path: Path, place: NamedEnv) -> None:
         if path.suffix == ".mp4":
             import imageio_ffmpeg  # noqa: F401
     except ImportError:
-        raise MissingExtra("films need what is not installed: pip install 'gemrl[video]'") from None
-    check_mode(place, "rgb_array")
+        raise MissingExtra("videos need imageio and ffmpeg: pip install 'gemrl[video]'") from None
+    check_mode(make_env, "rgb_array")
     try:
-        place(render_mode="rgb_array").close()
+        make_env(render_mode="rgb_array").close()
     except RuntimeError as error:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         new = not path.exists()
-        with path.open("ab"):  # which leaves an older film as it is, until there is a new one
+        with path.open("ab"):  # tests write access without changing an existing video
             pass
         if new:
             path.unlink()
@@ -55,71 +55,71 @@ def check_film(path: Path, place: NamedEnv) -> None:
         raise BadValue(f"cannot write {path}: {error.strerror or error}") from None
 
 
-def check_mode(place: NamedEnv, mode: str) -> None:
-    """Raises unless the environment can be drawn in this mode."""
-    env = place()
+def check_mode(make_env: NamedEnv, mode: str) -> None:
+    """Raises unless the environment supports this render mode."""
+    env = make_env()
     modes = env.metadata.get("render_modes", [])
     env.close()
     if mode not in modes:
-        raise BadValue(f"{place.env_id} cannot be drawn: its metadata name no render mode {mode!r}")
+        raise BadValue(f"{make_env.env_id} cannot be rendered: its metadata does not list the render mode {mode!r}")
 
 
 def check_screen() -> None:
-    """Raises where there is no screen to show a window on."""
+    """Raises if there is no display to open a window on."""
     if sys.platform.startswith("linux") and not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")):
-        raise CannotMake("--render needs a screen, and DISPLAY is not set; --video FILE films without one")
+        raise CannotMake("--render needs a display, but DISPLAY is not set; use --video FILE to record a video without one")
 
 
-def film(model: Model, place: NamedEnv, seed: int, path: Path) -> int:
-    """Films the first evaluation episode; how many frames it has. An older film stays until the new one is complete."""
+def record(model: Model, make_env: NamedEnv, seed: int, path: Path) -> int:
+    """Records the first evaluation episode and returns the number of frames. Only a complete video replaces an older one."""
     import imageio.v2 as imageio
 
     count = 0
-    # In a folder of its own, which takes with it what a fault leaves unfinished, and what ffmpeg may write after that.
-    beside = TemporaryDirectory(dir=path.parent, prefix=TEMPORARY, ignore_cleanup_errors=True)
-    with closing(place(render_mode="rgb_array")) as env, warnings.catch_warnings(), beside as folder:
+    # A temporary folder, so that an error leaves no partial file behind, not even one that ffmpeg still writes to.
+    temporary = TemporaryDirectory(dir=path.parent, prefix=TEMPORARY, ignore_cleanup_errors=True)
+    with closing(make_env(render_mode="rgb_array")) as env, warnings.catch_warnings(), temporary as folder:
         new = Path(folder, path.name)
-        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # ffmpeg is forked and at once replaced: no deadlock
+        warnings.filterwarnings("ignore", "os.fork", RuntimeWarning)  # the fork executes ffmpeg at once: no deadlock
         rate = env.metadata.get("render_fps", 30)
         mp4, gif = {"fps": rate, "macro_block_size": 1}, {"duration": 1000 / rate, "loop": 0}
         writer: Any = imageio.get_writer(new, **(mp4 if path.suffix == ".mp4" else gif))
         with writer:
             for _ in _episode(model, env, seed):
-                writer.append_data(_drawn(env))
+                writer.append_data(_frame(env))
                 count += 1
         if not new.exists() or not new.stat().st_size:
-            raise EnvironmentFault(f"no film of {place.env_id} could be made: ffmpeg wrote nothing")
+            raise EnvironmentFault(f"could not record a video of {make_env.env_id}: ffmpeg wrote nothing")
         os.replace(new, path)
     return count
 
 
-def _drawn(env: Any) -> np.ndarray:
-    """The environment as a picture [H, W, 3], of even sides, since films have no other."""
+def _frame(env: Any) -> np.ndarray:
+    """The rendered environment [H, W, 3], cropped to even sides because video codecs require them."""
     try:
         frame = np.asarray(env.render())
     except gym.error.DependencyNotInstalled as error:
-        raise MissingExtra(f"cannot draw it: {error}; pip install 'gemrl[video]' brings what CartPole needs") from None
+        raise MissingExtra(f"cannot render: {error}; pip install 'gemrl[video]' installs pygame, which CartPole needs") from None
     except Exception as error:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
     height, width = frame.shape[:2]
     return frame[: max(height - height % 2, 1), : max(width - width % 2, 1)]
 
 
-def watch(model: Model, place: NamedEnv, seed: int) -> None:
+def watch(model: Model, make_env: NamedEnv, seed: int) -> None:
     """Shows the first evaluation episode in a window."""
-    with closing(place(render_mode="human")) as env:
+    with closing(make_env(render_mode="human")) as env:
         for _ in _episode(model, env, seed):
             env.render()
 
 
 def _episode(model: Model, env: Any, seed: int) -> Iterator[None]:
-    """Plays the first evaluation episode, pausing at every state."""
+    """Plays the first evaluation episode and yields at every state."""
     spaces = model.spaces
-    observation = checked_reset(env, derived_seed(seed, "evaluation episode"), spaces, "reset for a film")
+    observation = checked_reset(env, derived_seed(seed, "evaluation episode"), spaces, "reset for a video")
     yield
     for step in range(1, EPISODE_CAP + 1):
         action = model.agent.act(observation[None])[0]
-        outcome = checked_step(env, action, spaces, f"step {step} of a film")
+        outcome = checked_step(env, action, spaces, f"step {step} of a video")
         observation = outcome.observation
         yield
         if outcome.terminated or outcome.truncated:

@@ -38,14 +38,14 @@ def add(commands: Subcommands) -> None:
 
 def compare(options: argparse.Namespace) -> int:
     """Prints both results and writes the page with both; returns the exit code."""
-    from gemrl.analysis.report.comparison import beside, read_points
+    from gemrl.analysis.report.comparison import match_results, read_points
     from gemrl.analysis.report.summary import shared_rows
     from gemrl.analysis.results.collection import collect
     from gemrl.cli.console import show
 
     collection = collect(options.runs)
     points = [point for file in options.csv for point in read_points(file)]
-    others, elsewhere = beside(collection, points)
+    others, elsewhere = match_results(collection, points)
     if not others:
         theirs, ours = ", ".join(elsewhere), ", ".join(collection.envs)
         raise BadValue(f"no environment in the CSV files has runs here: the files have {theirs}; the runs have {ours}")
@@ -70,9 +70,9 @@ def comparison_table(collection: Collection, rows: Sequence[dict[str, Any]]) -> 
     table = Table("task", "published", box=box.SIMPLE_HEAD, caption=f"the page shows {more} more methods" if more > 0 else None)
     for title in ("step", "published return", *map(escape, names)):
         table.add_column(title, justify="right")
-    for row in sorted(rows, key=lambda row: (row["beside"], row["step"])):
+    for row in sorted(rows, key=lambda row: (row["our_env"], row["step"])):
         ours = (_formatted(row["ours"][name]) if name in row["ours"] else "" for name in names)
-        task = row["beside"] if row["beside"] == row["env"] else f"{row['beside']} (published: {row['env']})"
+        task = row["our_env"] if row["our_env"] == row["env"] else f"{row['our_env']} (published: {row['env']})"
         table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", _formatted(row["value"]), *ours)
     return table
 

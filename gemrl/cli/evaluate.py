@@ -36,14 +36,14 @@ def add(commands: Subcommands) -> None:
 
 def evaluate(options: argparse.Namespace) -> int:
     """Evaluates the model of a run, records or shows an episode; returns the exit code."""
-    from gemrl.analysis.video import check_film, check_mode, check_screen, film, watch
+    from gemrl.analysis.video import check_mode, check_screen, check_video, record, watch
     from gemrl.experiments.description import env_title, environment_of
     from gemrl.experiments.run_folder import describe
 
     run = describe(options.run)
     environment, seed = environment_of(run), run["seed"] if options.seed is None else options.seed
     if options.video:
-        check_film(options.video, environment)
+        check_video(options.video, environment)
     if options.render:
         check_screen()
         check_mode(environment, "human")
@@ -54,8 +54,8 @@ def evaluate(options: argparse.Namespace) -> int:
 
     model = load(options.run, device=options.device)
     if options.video:
-        frames = film(model, environment, seed, options.video)
-        print(f"wrote {frames} frames to {options.video}")
+        frames = record(model, environment, seed, options.video)
+        print(f"recorded {frames} frames to {options.video}")
     if options.render:
         watch(model, environment, seed)
     evaluator = Evaluator(environment, episodes=options.episodes, seed=seed)

@@ -33,6 +33,6 @@ def export(options: argparse.Namespace) -> int:
     print(f"wrote {counted(written, 'run')} to {options.out}, as <method>/<env>_<n>/evaluations.npz")
     for run in collection.unfinished():
         print(f"not finished, but written: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
-    for reason in collection.unread:
+    for reason in collection.unreadable:
         print(f"left out: {reason}")
     return DONE

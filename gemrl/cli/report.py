@@ -61,7 +61,7 @@ def publish(options: argparse.Namespace, collection: Collection, target: Path, o
     from gemrl.cli.console import working
 
     with working("writing the report"):
-        size = write_page(collection, target, title=options.title, films=not options.no_videos, others=others)
+        size = write_page(collection, target, title=options.title, videos=not options.no_videos, others=others)
     runs, methods = counted(len(collection.runs), "run"), counted(len(collection.methods), "method")
     print(f"wrote {target} ({size / 1e6:.1f} MB): {runs} of {methods} on {counted(len(collection.envs), 'environment')}")
     _print_missing(collection)

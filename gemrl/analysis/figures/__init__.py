@@ -1,1 +1,1 @@
-"""Figures drawn with matplotlib."""
+"""Figures, drawn with matplotlib."""

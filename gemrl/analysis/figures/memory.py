@@ -1,38 +1,38 @@
-"""The figure of `gemrl memory`: one trajectory and its rollouts, and what the planner chose over the whole memory."""
+"""The figure of `gemrl memory`: one trajectory with its rollouts, and the choices of the planner over the whole memory."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from gemrl.analysis.figures.learning_curve import encoded
+from gemrl.analysis.figures.encoding import encoded
 from gemrl.analysis.figures.memory_panels import (
     View,
-    paint_estimates,
-    paint_lengths,
-    paint_monte_carlo,
-    paint_rewards,
-    paint_rollouts,
-    paint_step,
-    paint_stitches,
+    draw_estimates,
+    draw_lengths,
+    draw_monte_carlo,
+    draw_rewards,
+    draw_rollouts,
+    draw_step,
+    draw_stitches,
 )
 from gemrl.core.suggestions import unknown
 
-Painter = Callable[[Any, View], None]
+Drawer = Callable[[Any, View], None]
 
-WIDE: dict[str, tuple[Painter, float]] = {
-    "rewards": (paint_rewards, 0.9),
-    "estimates": (paint_estimates, 2.1),
-    "rollouts": (paint_rollouts, 2.2),
+WIDE: dict[str, tuple[Drawer, float]] = {
+    "rewards": (draw_rewards, 0.9),
+    "estimates": (draw_estimates, 2.1),
+    "rollouts": (draw_rollouts, 2.2),
 }
-HALF: dict[str, Painter] = {
-    "step": paint_step,
-    "lengths": paint_lengths,
-    "monte-carlo": paint_monte_carlo,
-    "stitches": paint_stitches,
+HALF: dict[str, Drawer] = {
+    "step": draw_step,
+    "lengths": draw_lengths,
+    "monte-carlo": draw_monte_carlo,
+    "stitches": draw_stitches,
 }
 PANELS = (*WIDE, *HALF)
-"""Every panel by name: those of one trajectory, as wide as the figure and with their height in inches, and the others."""
+"""All panels by name: first those of one trajectory, with full width and their height in inches, then those of half width."""
 
 HALF_HEIGHT = 2.5
 
@@ -44,18 +44,18 @@ STYLE: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "gemrl",
 }
-"""An SVG keeps its text as text, and the same names inside every time."""
+"""In SVG files, text stays text and ids are reproducible."""
 
 
 def check_panels(names: Sequence[str]) -> None:
-    """Raises if there is no panel of one of these names."""
+    """Raises if one of these is not the name of a panel."""
     for name in names:
         if name not in PANELS:
             raise unknown("panel", name, PANELS, f"; known: {', '.join(PANELS)}")
 
 
 def draw(view: View, panels: Sequence[str] = PANELS, kind: str = "png") -> bytes:
-    """The figure of these panels, as the bytes of a file of that kind."""
+    """The figure with these panels, as the bytes of a file of this kind."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -64,20 +64,20 @@ def draw(view: View, panels: Sequence[str] = PANELS, kind: str = "png") -> bytes
     wide, half = [name for name in WIDE if name in panels], [name for name in HALF if name in panels]
     heights = [WIDE[name][1] for name in wide] + [HALF_HEIGHT] * -(-len(half) // 2)
     with plt.rc_context(STYLE):
-        figure = plt.figure(figsize=(7.6, sum(heights) + 0.35), layout="constrained", dpi=110)
+        figure = plt.figure(figsize=(7.6, sum(heights) + 0.35), layout="constrained")
         figure.suptitle(view.title, fontsize=11)
         grid = figure.add_gridspec(len(heights), 2, height_ratios=heights)
-        places = [grid[row, :] for row in range(len(wide))]
-        places += [grid[len(wide) + number // 2, number % 2] for number in range(len(half))]
+        cells = [grid[row, :] for row in range(len(wide))]
+        cells += [grid[len(wide) + number // 2, number % 2] for number in range(len(half))]
         if len(half) % 2:
-            places[-1] = grid[-1, :]
-        for name, place in zip(wide + half, places, strict=True):
-            axes = figure.add_subplot(place)
+            cells[-1] = grid[-1, :]
+        for name, cell in zip(wide + half, cells, strict=True):
+            axes = figure.add_subplot(cell)
             axes.grid(alpha=0.3)
             axes.spines[["top", "right"]].set_visible(False)
-            painter = WIDE[name][0] if name in WIDE else HALF[name]
-            painter(axes, view)
-            if name in wide[:-1]:  # they share the steps of the panel below
+            draw_panel = WIDE[name][0] if name in WIDE else HALF[name]
+            draw_panel(axes, view)
+            if name in wide[:-1]:  # the panel below has the same x axis
                 axes.tick_params(labelbottom=False)
             elif name in wide:
                 axes.set_xlabel("step t of the trajectory")

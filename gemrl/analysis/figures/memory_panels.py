@@ -1,4 +1,4 @@
-"""The panels of `gemrl memory`: each paints one view of a memory into axes of matplotlib."""
+"""The panels of `gemrl memory`: each function draws one view of a memory into matplotlib axes."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from gemrl.analysis.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from gemrl.core.exceptions import BadValue
 
 COLOURS, MARKERS = (BLUE, ORANGE, GREEN, PURPLE), "osD^"
-"""Of each pair of critics, so that pairs can be told apart without colour too."""
+"""Colour and marker of each critic pair; markers distinguish pairs without colour."""
 
 SHOWN = 1000
-"""Rows and lengths of one trajectory that are drawn at most."""
+"""The largest number of rows and of lengths that are drawn of one trajectory."""
 
-MANY = 30
-"""Lengths from which on their axis is logarithmic."""
+MAX_LINEAR = 30
+"""Axes of lengths are logarithmic if the longest is larger."""
 
 
 @dataclass(frozen=True)
 class View:
-    """What is drawn: a memory, one of its trajectories (counted from 1), and one step of that (from 1, or None for any)."""
+    """What is drawn: a memory, one of its trajectories, and one step of it (both counted from 1; None selects a step)."""
 
     title: str
     memory: MemoryView
@@ -39,43 +39,44 @@ class View:
 
     @cached_property
     def rows(self) -> int:
-        """Its rows that are drawn."""
+        """The number of rows of the trajectory that are drawn."""
         return min(len(self.trajectory), SHOWN)
 
     @cached_property
     def values(self) -> np.ndarray:
-        """Their rollouts V[t, h] [K, rows, H]."""
+        """The rollouts V[t, h] of these rows [K, rows, H]."""
         lengths = min(len(self.trajectory), self.memory.planner.rollout_cap, SHOWN)
         return rollouts(self.trajectory, self.rows, lengths)
 
     @cached_property
     def step(self) -> int:
-        """The one step that is looked at: where the pairs choose most differently, unless it was told."""
+        """The step that is shown in detail: the given one, or the one where the critic pairs choose most differently."""
         if self.chosen_step is None:
             return int(np.ptp(self.trajectory.length[:, : self.rows], axis=0).argmax()) + 1
         if self.chosen_step > self.rows:
-            count = f"{len(self.trajectory):,}" + (f", and only {SHOWN:,} are drawn" if self.rows < len(self.trajectory) else "")
+            drawn = f", of which {SHOWN:,} are drawn" if self.rows < len(self.trajectory) else ""
+            count = f"{len(self.trajectory):,} steps{drawn}"
             raise BadValue(f"there is no step {self.chosen_step} to draw: episode {self.episode} has {count}")
         return self.chosen_step
 
 
 def newest_whole(memory: MemoryView) -> int:
-    """The number of the newest trajectory that is not still running, or of the newest of all if each is."""
+    """The number of the newest trajectory that has ended, or of the newest one if none has."""
     ends = np.append(memory.starts[1:], len(memory)) - 1
     whole = np.flatnonzero(memory.last[ends])
     return int(whole[-1] if whole.size else len(ends) - 1) + 1
 
 
-def paint_rewards(axes: Any, view: View) -> None:
+def draw_rewards(axes: Any, view: View) -> None:
     axes.plot(_steps(view), view.trajectory.reward[: view.rows], color=BLACK, linewidth=0.9)
     axes.set(ylabel="reward r", xlim=_span(view))
     total, ending = view.trajectory.reward.sum(), view.trajectory.ending
     first = f"the first {view.rows:,} of " if view.rows < len(view.trajectory) else ""
-    title = f"episode {view.episode} in memory: {first}{len(view.trajectory):,} steps, rewards {total:,.1f} in all, {ending}"
+    title = f"episode {view.episode} in memory: {first}{len(view.trajectory):,} steps, total reward {total:,.1f}, {ending}"
     axes.set_title(title)
 
 
-def paint_estimates(axes: Any, view: View) -> None:
+def draw_estimates(axes: Any, view: View) -> None:
     steps, trajectory = _steps(view), view.trajectory
     axes.plot(steps, trajectory.monte_carlo.mean(axis=0)[: view.rows], color=GREY, linewidth=1.2, label="Monte-Carlo return")
     for pair, name in enumerate(_names(view)):
@@ -89,19 +90,19 @@ def paint_estimates(axes: Any, view: View) -> None:
             linestyle="--" if pair else "-",
             label=f"planned return R{name}",
         )
-    axes.plot([], [], color=BLACK, linewidth=0.9, linestyle=":", label="estimates of the next state")
-    leaving = (steps + trajectory.length[:, : view.rows] - 1)[trajectory.by_choice[:, : view.rows]]
-    if leaving.size:
-        places, counts = np.unique(leaving, return_counts=True)
+    axes.plot([], [], color=BLACK, linewidth=0.9, linestyle=":", label="value of the next state")
+    bootstraps = (steps + trajectory.length[:, : view.rows] - 1)[trajectory.by_choice[:, : view.rows]]
+    if bootstraps.size:
+        positions, counts = np.unique(bootstraps, return_counts=True)
         heights = 0.02 + 0.13 * counts / counts.max()
-        axes.vlines(places, 0, heights, transform=axes.get_xaxis_transform(), color=BLACK, linewidth=1, zorder=3)
+        axes.vlines(positions, 0, heights, transform=axes.get_xaxis_transform(), color=BLACK, linewidth=1, zorder=3)
         axes.plot([], [], color=BLACK, marker="|", linestyle="", label="rollouts leave here")
     axes.margins(y=0.15)
     axes.set(ylabel="return", xlim=_span(view))
     axes.legend(ncols=3, loc="lower center", bbox_to_anchor=(0.5, 1.0), borderaxespad=0.2)
 
 
-def paint_rollouts(axes: Any, view: View) -> None:
+def draw_rollouts(axes: Any, view: View) -> None:
     values = view.values[0]
     gain = values - values[:, :1]
     bound = max(float(np.nanpercentile(np.abs(gain), 99)), 1e-9)
@@ -115,21 +116,21 @@ def paint_rollouts(axes: Any, view: View) -> None:
     _count_lengths(axes.yaxis, values.shape[1])
     axes.grid(visible=False)
     pair = f"V{_names(view)[0]}"
-    axes.set_title(f"{pair}[t, h] − {pair}[t, 1]: what following h real steps gains over one; dots: chosen h*{_names(view)[0]}")
+    axes.set_title(f"{pair}[t, h] − {pair}[t, 1]: gain of a rollout of h steps over one step; dots: chosen h*{_names(view)[0]}")
     bar = axes.figure.colorbar(mesh, cax=axes.inset_axes((1.01, 0, 0.015, 1)), extend="both")
     bar.outline.set_visible(False)
 
 
-def paint_step(axes: Any, view: View) -> None:
-    at = view.step - 1
+def draw_step(axes: Any, view: View) -> None:
+    index = view.step - 1
     planner, trajectory = view.memory.planner, view.trajectory
     for pair, name in enumerate(_names(view)):
         colour, marker = COLOURS[pair % len(COLOURS)], MARKERS[pair % len(MARKERS)]
-        values, length = view.values[pair, at], int(trajectory.length[pair, at])
+        values, length = view.values[pair, index], int(trajectory.length[pair, index])
         lengths = np.flatnonzero(np.isfinite(values)) + 1
-        thin = marker if lengths.size <= MANY else None
-        axes.plot(lengths, values[lengths - 1], color=colour, linewidth=1, marker=thin, markersize=3, label=f"V{name}[t, h]")
-        planned = float(trajectory.planned[pair, at])
+        dots = marker if lengths.size <= MAX_LINEAR else None
+        axes.plot(lengths, values[lengths - 1], color=colour, linewidth=1, marker=dots, markersize=3, label=f"V{name}[t, h]")
+        planned = float(trajectory.planned[pair, index])
         if not isinstance(planner, LambdaReturn) and length <= lengths.size:
             axes.annotate("", (length, planned), (length, values[length - 1]), arrowprops={"arrowstyle": "->", "color": colour})
             axes.plot(length, values[length - 1], color=colour, marker=marker, markersize=7, markerfacecolor="white")
@@ -138,14 +139,14 @@ def paint_step(axes: Any, view: View) -> None:
         axes.plot(length, planned, color=colour, marker="*", markersize=11, linestyle="", markeredgecolor=BLACK, zorder=4)
     axes.plot([], [], color=GREY, marker="o", markersize=7, linestyle="", markerfacecolor="white", label="chosen h*")
     axes.plot([], [], color=GREY, marker="*", markersize=9, linestyle="", markeredgecolor=BLACK, label="planned return")
-    exchange = ": best for one, told by the other" if planner.estimates == 2 else ""
+    exchange = ": chosen by one pair, valued by the other" if planner.estimates == 2 else ""
     axes.set(xlabel="rollout length h", ylabel="V[t, h]", title=f"step t = {view.step:,}{exchange}")
-    _count_lengths(axes.xaxis, int(np.isfinite(view.values[0, at]).sum()))
+    _count_lengths(axes.xaxis, int(np.isfinite(view.values[0, index]).sum()))
     axes.margins(y=0.15)
     axes.legend()
 
 
-def paint_lengths(axes: Any, view: View) -> None:
+def draw_lengths(axes: Any, view: View) -> None:
     length = view.memory.length
     longest = int(length.max())
     bins = _bins(longest)
@@ -154,18 +155,18 @@ def paint_lengths(axes: Any, view: View) -> None:
         label = f"h*{name}: mean {length[pair].mean():,.1f}"
         style = {"histtype": "stepfilled", "alpha": 0.35} if pair == 0 else {"histtype": "step", "linewidth": 1.4}
         axes.hist(length[pair], bins, weights=weights, color=colour, label=label, **style)
-    axes.set(xlabel="chosen rollout length h*", ylabel="% of all rows", title="how long the chosen rollouts are")
+    axes.set(xlabel="chosen rollout length h*", ylabel="% of all rows", title="lengths of the chosen rollouts")
     _count_lengths(axes.xaxis, longest)
     axes.legend()
 
 
-def paint_monte_carlo(axes: Any, view: View) -> None:
-    lived, planned = view.memory.monte_carlo.mean(axis=0), view.memory.planned.mean(axis=0)
-    mesh = axes.hexbin(lived, planned, gridsize=45, bins="log", mincnt=1, cmap="viridis_r", linewidths=0.1)
-    ends = min(lived.min(), planned.min()), max(lived.max(), planned.max())
+def draw_monte_carlo(axes: Any, view: View) -> None:
+    observed, planned = view.memory.monte_carlo.mean(axis=0), view.memory.planned.mean(axis=0)
+    mesh = axes.hexbin(observed, planned, gridsize=45, bins="log", mincnt=1, cmap="viridis_r", linewidths=0.1)
+    ends = min(observed.min(), planned.min()), max(observed.max(), planned.max())
     axes.plot(ends, ends, color=BLACK, linewidth=1, linestyle="--")
-    gap = (planned - lived).mean()
-    axes.set(xlabel="Monte-Carlo return", ylabel="planned return", title=f"all rows: planned − Monte-Carlo {gap:+,.2f}")
+    gap = (planned - observed).mean()
+    axes.set(xlabel="Monte-Carlo return", ylabel="planned return", title=f"all rows: mean planned − Monte-Carlo = {gap:+,.2f}")
     bar = axes.figure.colorbar(mesh, cax=axes.inset_axes((1.02, 0, 0.03, 1)))
     bar.set_label("rows")
     bar.ax.yaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
@@ -173,12 +174,12 @@ def paint_monte_carlo(axes: Any, view: View) -> None:
     bar.outline.set_visible(False)
 
 
-def paint_stitches(axes: Any, view: View) -> None:
+def draw_stitches(axes: Any, view: View) -> None:
     memory = view.memory
     longest = int(memory.available.max())
     edges = _bins(longest)
-    place = np.digitize(memory.available, edges) - 1
-    rows = np.maximum(np.bincount(place, minlength=len(edges) - 1), 1)
+    bin_index = np.digitize(memory.available, edges) - 1
+    rows = np.maximum(np.bincount(bin_index, minlength=len(edges) - 1), 1)
     floor = np.zeros(len(edges) - 1)
     kinds = (
         ("leave by choice", memory.by_choice, "#F0B58D", "//"),
@@ -186,27 +187,27 @@ def paint_stitches(axes: Any, view: View) -> None:
         ("follow to the end", memory.to_the_end, "#4F9CCB", ""),
     )
     for label, kind, colour, hatch in kinds:
-        share = 100 * np.bincount(place, kind.mean(axis=0), minlength=len(edges) - 1) / rows
+        share = 100 * np.bincount(bin_index, kind.mean(axis=0), minlength=len(edges) - 1) / rows
         name = f"{label} {100 * kind.mean():.1f}%"
         axes.stairs(floor + share, edges, baseline=floor, fill=True, facecolor=colour, edgecolor="white", hatch=hatch, label=name)
         floor = floor + share
     axes.set(xlabel="steps left in the trajectory", ylabel="% of rollouts", ylim=(0, 100))
     _count_lengths(axes.xaxis, longest)
     axes.set_xlim(edges[0], edges[-1])
-    axes.set_title("whether rollouts leave their trajectory")
+    axes.set_title("where rollouts leave their trajectory")
     axes.legend(framealpha=0.85, frameon=True, edgecolor="none")
 
 
 def _bins(longest: int) -> np.ndarray:
-    """Edges of bins for lengths 1..longest: one each, or ever wider ones; all are between two whole numbers."""
-    if longest <= MANY:
+    """Bin edges for lengths 1..longest: one bin per length, or logarithmic bins; edges lie between integers."""
+    if longest <= MAX_LINEAR:
         return np.arange(longest + 1) + 0.5
-    return np.unique(np.floor(np.geomspace(1, longest + 1, MANY + 1))) - 0.5
+    return np.unique(np.floor(np.geomspace(1, longest + 1, MAX_LINEAR + 1))) - 0.5
 
 
 def _count_lengths(axis: Any, longest: int) -> None:
-    """Marks an axis of rollout lengths with whole numbers."""
-    if longest <= MANY:
+    """Formats an axis of rollout lengths with integers."""
+    if longest <= MAX_LINEAR:
         axis.get_major_locator().set_params(integer=True)
     else:
         axis.axes.set(**{f"{axis.axis_name}scale": "log"})
@@ -222,5 +223,5 @@ def _span(view: View) -> tuple[float, float]:
 
 
 def _names(view: View) -> list[str]:
-    """What the pairs are called: nothing, if there is only one."""
+    """The suffixes (1), (2), ... of the critic pairs; empty if there is only one."""
     return [f"({pair + 1})" for pair in range(view.memory.pairs)] if view.memory.pairs > 1 else [""]

@@ -1,1 +1,1 @@
-"""The HTML report, comparisons with other people's results, and exports."""
+"""The HTML report, comparisons with published results, and exports to other formats."""

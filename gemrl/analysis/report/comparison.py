@@ -1,4 +1,4 @@
-"""Other people's results, from CSV files, matched with runs."""
+"""External results, read from CSV files and matched with runs."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from gemrl.core.suggestions import nearest
 
 COLUMNS = ("method", "env", "step", "return")
 THOUSANDS = re.compile(r"-?\d{1,3}(,\d{3})+(\.\d+)?")
-"""Numbers whose commas are not decimal ones."""
+"""Numbers whose commas separate thousands."""
 
 
 class Point(NamedTuple):
-    """One number of other people's."""
+    """One external result: the return of a method at a step."""
 
     method: str
     env: str
@@ -33,15 +33,15 @@ class Point(NamedTuple):
 
 
 def read_points(file: Path) -> list[Point]:
-    """The rows of a CSV file with the columns method, env, step, return, and perhaps source."""
+    """The rows of a CSV file with the columns method, env, step, return and, optionally, source."""
     try:
         with file.open(newline="", encoding="utf-8-sig") as text:
             reader = csv.DictReader(text)
             names = reader.fieldnames or []
             for column in COLUMNS:
                 if column not in names:
-                    near = nearest(column, names, f"; it has {', '.join(names) or 'none'}")
-                    raise BadValue(f"{file} lacks the column {column!r}{near}")
+                    hint = nearest(column, names, f"; it has {', '.join(names) or 'none'}")
+                    raise BadValue(f"{file} has no column {column!r}{hint}")
             points = [_point(row, f"{file}, line {reader.line_num}") for row in reader]
     except OSError as error:
         raise BadValue(f"cannot read {file}: {error.strerror or error}") from None
@@ -53,8 +53,9 @@ def read_points(file: Path) -> list[Point]:
 
 
 def _point(row: dict[str | Any, str | Any], where: str) -> Point:
+    """One row as a point; errors begin with `where`."""
     if None in row:
-        raise BadValue(f"{where}: more fields than columns; a number with commas needs quotes")
+        raise BadValue(f"{where}: more fields than columns; put numbers with commas in quotes")
     numbers = []
     for column in ("step", "return"):
         try:
@@ -71,33 +72,33 @@ def _point(row: dict[str | Any, str | Any], where: str) -> Point:
     return Point(method, env, numbers[0], numbers[1], (row.get("source") or "").strip())
 
 
-def beside(collection: Collection, points: Iterable[Point]) -> tuple[list[Record], list[str]]:
-    """Their curves, each with the environment of ours it stands beside; and those of their environments that have none."""
+def match_results(collection: Collection, points: Iterable[Point]) -> tuple[list[Record], list[str]]:
+    """External curves, each matched with one of our environments; and the external environments without a match."""
     groups: dict[tuple[str, str], list[Point]] = {}
     for point in points:
         groups.setdefault((point.method, point.env), []).append(point)
-    found, elsewhere = [], []
+    found, unmatched = [], []
     for (method, env), group in groups.items():
-        ours = partners(collection, env)
-        elsewhere += [] if ours else [env]
+        ours = matching_envs(collection, env)
+        unmatched += [] if ours else [env]
         by_step: dict[float, list[float]] = {}
         for point in sorted(group, key=lambda point: point.step):
             by_step.setdefault(point.step, []).append(point.value)
         sources = "; ".join(dict.fromkeys(point.source for point in group if point.source))
         curve = {"method": _distinct(method, collection), "env": env, "source": sources, "steps": np.array(list(by_step))}
         curve |= {"mean": np.array([*map(np.mean, by_step.values())]), "std": np.array([*map(np.std, by_step.values())])}
-        found += [{**curve, "beside": partner} for partner in ours]
-    return found, list(dict.fromkeys(elsewhere))
+        found += [{**curve, "our_env": match} for match in ours]
+    return found, list(dict.fromkeys(unmatched))
 
 
-def partners(collection: Collection, env: str) -> list[str]:
-    """Our environments beside which another's results belong: the same one, else the same task in another version."""
+def matching_envs(collection: Collection, env: str) -> list[str]:
+    """Our environments that match an external one: the same id, else the same task in another version."""
     if env in collection.envs:
         return [env]
-    small = env.startswith("MinAtar/")  # its games are not those of Atari
-    return [ours for ours in collection.envs if task_name(ours) == task_name(env) and ours.startswith("MinAtar/") == small]
+    minatar = env.startswith("MinAtar/")  # its games share names with Atari but are different tasks
+    return [ours for ours in collection.envs if task_name(ours) == task_name(env) and ours.startswith("MinAtar/") == minatar]
 
 
 def _distinct(method: str, collection: Collection) -> str:
-    """Their name of a method, told apart from ours."""
+    """The name of an external method, marked if one of our methods has the same name."""
     return f"{method} (theirs)" if method in collection.methods else method

@@ -1,4 +1,4 @@
-"""One HTML file about a folder of runs, with plotly and all data inside: it opens offline."""
+"""The report as one HTML file that contains plotly and all data, so it opens offline."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.analysis.labels import steps_of
+from gemrl.analysis.labels import step_label
 from gemrl.analysis.palette import styles
 from gemrl.analysis.report import summary
 from gemrl.analysis.results.collection import Collection
@@ -23,21 +23,22 @@ from gemrl.core.exceptions import MissingExtra, RunFolderError
 from gemrl.core.files import write_bytes
 from gemrl.core.version import __version__
 
-FILMS = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
-FILM_LIMIT, FILMS_LIMIT = 20_000_000, 100_000_000
-"""Bytes of one film and of all films in a page."""
+VIDEO_TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
+VIDEO_LIMIT, TOTAL_VIDEO_LIMIT = 20_000_000, 100_000_000
+"""The largest size, in bytes, of one video and of all videos in a page."""
 
 SCRIPTS = ("base", "tables", "charts", "curves", "overall", "sections", "run", "start")
-"""The page's scripts, in the order in which they run."""
+"""The scripts of the page, in the order in which they run."""
 
-SHOWN_APART = ("algo", "env", "seed", "recipe", "versions")
+SHOWN_ELSEWHERE = ("algo", "env", "seed", "recipe", "versions")
+"""Keys of run.json that the view of a run does not show in its list of facts."""
 
 
 def write_page(
-    collection: Collection, target: Path, *, title: str | None = None, films: bool = True, others: Sequence[summary.Record] = ()
+    collection: Collection, target: Path, *, title: str | None = None, videos: bool = True, others: Sequence[summary.Record] = ()
 ) -> int:
-    """Writes the page about a collection, with other people's results in it; its size in bytes."""
-    text = page(collection, title=title, films=films, others=others).encode(errors="replace")
+    """Writes the report on a collection, including external results, and returns its size in bytes."""
+    text = page(collection, title=title, videos=videos, others=others).encode(errors="replace")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(target, text)
@@ -46,14 +47,14 @@ def write_page(
     return len(text)
 
 
-def page(collection: Collection, *, title: str | None = None, films: bool = True, others: Sequence[summary.Record] = ()) -> str:
-    """The whole HTML file."""
+def page(collection: Collection, *, title: str | None = None, videos: bool = True, others: Sequence[summary.Record] = ()) -> str:
+    """The complete HTML text."""
     try:
         from plotly.offline import get_plotlyjs
     except ImportError:
-        raise MissingExtra("reports need what is not installed: pip install 'gemrl[report]'") from None
+        raise MissingExtra("reports need plotly: pip install 'gemrl[report]'") from None
     title = title or str(collection.study.get("title") or f"Runs in {collection.folder.resolve().name}")
-    data = contents(collection, title, films=films, others=others)
+    data = contents(collection, title, videos=videos, others=others)
     pieces = {
         "TITLE": html.escape(title),
         "STYLE": _file("page.css"),
@@ -61,25 +62,30 @@ def page(collection: Collection, *, title: str | None = None, films: bool = True
         "DATA": json.dumps(plain(data), separators=(",", ":"), allow_nan=False).replace("<", "\\u003c"),
         "PLOTLY": get_plotlyjs().replace("</script", "<\\/script"),
     }
-    first, *rest = _file("page.html").split("{{")  # no piece is searched for the marks of another
+    first, *rest = _file("page.html").split("{{")  # pieces are inserted once and never searched for placeholders themselves
     return first + "".join(pieces[part.partition("}}")[0]] + part.partition("}}")[2] for part in rest)
 
 
-def contents(collection: Collection, title: str, *, films: bool, others: Sequence[summary.Record]) -> summary.Record:
-    """All that the page shows."""
-    look = styles([*collection.methods, *(other["method"] for other in others)])
-    budget = [FILMS_LIMIT] if films else None
+def contents(collection: Collection, title: str, *, videos: bool, others: Sequence[summary.Record]) -> summary.Record:
+    """All data that the page shows."""
+    style = styles([*collection.methods, *(other["method"] for other in others)])
+    budget = [TOTAL_VIDEO_LIMIT] if videos else None
     notes: list[str] = []
     envs = []
     for env in collection.envs:
-        known = {"id": env, "steps": steps_of(env), "step": collection.final_step(env), "scale": scale(collection, env)._asdict()}
+        known = {
+            "id": env,
+            "steps": step_label(env),
+            "step": collection.final_step(env),
+            "scale": scale(collection, env)._asdict(),
+        }
         quantities = {name: summary.curves(collection, env, column) for name, column in COLUMNS.items()}
-        envs.append(known | quantities | {"others": [other for other in others if other["beside"] == env]})
+        envs.append(known | quantities | {"others": [other for other in others if other["our_env"] == env]})
     return {
         "title": title,
         "version": __version__,
-        "methods": [{"name": name, **look[name]._asdict()} for name in collection.methods],
-        "otherMethods": [{"name": name, **look[name]._asdict()} for name in dict.fromkeys(o["method"] for o in others)],
+        "methods": [{"name": name, **style[name]._asdict()} for name in collection.methods],
+        "otherMethods": [{"name": name, **style[name]._asdict()} for name in dict.fromkeys(o["method"] for o in others)],
         "envs": envs,
         "scores": summary.score_rows(collection),
         "overall": summary.overall(collection),
@@ -96,38 +102,39 @@ COLUMNS = {"returns": "return_mean", "errors": "estimation_error"}
 
 
 def _run(run: Run, collection: Collection, budget: list[int] | None, notes: list[str]) -> summary.Record:
-    """A run's own view: its curve, settings, versions and films."""
+    """The data of one run: curve, settings, versions and videos."""
     return {
         "method": run.method,
         "algo": run.description["algo"],
         "env": run.env,
-        "steps": steps_of(run.env),
+        "steps": step_label(run.env),
         "seed": run.seed,
-        "place": run.folder.relative_to(collection.folder).as_posix(),
+        "folder": run.folder.relative_to(collection.folder).as_posix(),
         "finished": run.finished,
         "lastStep": run.last_step,
         "score": run.score(collection.final_step(run.env)),
-        "hours": run.timed.seconds / 3600 if run.timed else None,
+        "hours": run.timing.seconds / 3600 if run.timing else None,
         "speed": run.speed,
         "evaluations": run.evaluations,
         "recipe": run.recipe,
         "versions": run.description.get("versions", {}),
-        "facts": {name: value for name, value in run.description.items() if name not in SHOWN_APART},
-        "films": _films(run, budget, notes) if budget is not None else [],
+        "facts": {name: value for name, value in run.description.items() if name not in SHOWN_ELSEWHERE},
+        "videos": _videos(run, budget, notes) if budget is not None else [],
     }
 
 
-def _films(run: Run, budget: list[int], notes: list[str]) -> list[summary.Record]:
-    """The films in a run's folder, as data URLs, while there is room for them."""
+def _videos(run: Run, budget: list[int], notes: list[str]) -> list[summary.Record]:
+    """The videos in the folder of a run, base64-encoded, as long as the size limits allow."""
     found = []
     for file in sorted([*run.folder.glob("*"), *run.folder.glob("videos/*")]):
-        kind = FILMS.get(file.suffix.lower())
+        kind = VIDEO_TYPES.get(file.suffix.lower())
         if kind is None or not file.is_file():
             continue
         size = file.stat().st_size
-        if size > min(FILM_LIMIT, budget[0]):
-            most = f"more than {FILM_LIMIT / 1e6:.0f} MB" if size > FILM_LIMIT else f"more than {FILMS_LIMIT / 1e6:.0f} MB in all"
-            notes.append(f"{file.name} of {run.method} on {run.env}, seed {run.seed}, is left out: it would be {most}")
+        if size > min(VIDEO_LIMIT, budget[0]):
+            limit, what = (VIDEO_LIMIT, "one video") if size > VIDEO_LIMIT else (TOTAL_VIDEO_LIMIT, "all videos")
+            video = f"{file.name} of {run.method} on {run.env}, seed {run.seed}"
+            notes.append(f"{video}, is left out: it exceeds the limit of {limit / 1e6:.0f} MB for {what}")
             continue
         budget[0] -= size
         found.append({"name": file.name, "kind": kind, "data": base64.b64encode(file.read_bytes()).decode()})
@@ -135,7 +142,7 @@ def _films(run: Run, budget: list[int], notes: list[str]) -> list[summary.Record
 
 
 def plain(value: Any) -> Any:
-    """The same as JSON knows it: arrays as lists, numbers to six digits, null for what is no number."""
+    """The value as JSON types: arrays as lists, floats to six digits, None for NaN and infinity."""
     if isinstance(value, dict):
         return {str(name): plain(inner) for name, inner in value.items()}
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Runs in the files that rl-zoo3's plots read."""
+"""Export of runs to the files that the plotting scripts of rl-zoo3 read."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from gemrl.core.files import write_bytes
 
 
 def export_runs(collection: Collection, out: Path) -> int:
-    """Writes every run's evaluations.npz and returns how many; nothing that exists already is replaced."""
-    targets = places(collection, out)
-    taken = [target for target in targets.values() if target.parent.exists()]
-    if taken:
-        raise RunFolderError(f"{taken[0].parent} exists already; choose another folder with --out, or remove it")
+    """Writes evaluations.npz for every run and returns the number of files; existing files are never replaced."""
+    targets = paths(collection, out)
+    existing = [target for target in targets.values() if target.parent.exists()]
+    if existing:
+        raise RunFolderError(f"{existing[0].parent} already exists; choose another folder with --out, or remove it")
     try:
         for run in collection.runs:
             target = targets[run.folder]
@@ -31,8 +31,8 @@ def export_runs(collection: Collection, out: Path) -> int:
     return len(targets)
 
 
-def places(collection: Collection, out: Path) -> dict[Path, Path]:
-    """Where each run goes, by its folder: methods and environments as rl-zoo3 names them, numbered from 1 by seed."""
+def paths(collection: Collection, out: Path) -> dict[Path, Path]:
+    """The file of each run, by run folder: named by method and environment as in rl-zoo3, numbered from 1 by seed."""
     count: Counter[tuple[str, str]] = Counter()
     found = {}
     for run in sorted(collection.runs, key=lambda run: (run.method, run.env, run.seed, run.folder)):
@@ -43,18 +43,18 @@ def places(collection: Collection, out: Path) -> dict[Path, Path]:
 
 
 def evaluations_npz(run: Run) -> bytes:
-    """timesteps [n], results [n, 2], ep_lengths [n, 2].
+    """The content of evaluations.npz: timesteps [n], results [n, 2], ep_lengths [n, 2].
 
-    A run keeps the mean and the deviation of an evaluation's episodes, not each of them, so two stand-ins that have the
-    same mean and deviation take their place. One would not do: rl-zoo3 then takes runs for episodes.
+    A run stores only the mean and the standard deviation over the episodes of an evaluation, so two values with that mean and
+    deviation stand for the episodes. A single value would not work: rl-zoo3 would then mistake runs for episodes.
     """
     columns = run.evaluations
-    both = np.array([-1.0, 1.0])
+    signs = np.array([-1.0, 1.0])
     target = io.BytesIO()
     np.savez(
         target,
         timesteps=columns["step"].astype(np.int64),
-        results=columns["return_mean"][:, None] + both * columns["return_std"][:, None],
+        results=columns["return_mean"][:, None] + signs * columns["return_std"][:, None],
         ep_lengths=np.repeat(columns["length_mean"][:, None], 2, axis=1),
     )
     return target.getvalue()

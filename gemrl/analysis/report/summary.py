@@ -1,4 +1,4 @@
-"""What a folder of runs says, as numbers: curves, scores, comparisons over tasks, cost, and what recipes differ in."""
+"""The numbers of a report: curves, scores, comparisons over all tasks, cost, and differences between recipes."""
 
 from __future__ import annotations
 
@@ -16,19 +16,18 @@ from gemrl.analysis.results.scales import scale
 from gemrl.core.mappings import differences
 
 CURVE_RESAMPLES = 1000
-THRESHOLDS, PARTS = 201, 41
-"""Places of a profile and of an efficiency curve."""
+PROFILE_POINTS, EFFICIENCY_POINTS = 201, 41
 
 Record = dict[str, Any]
 
 
 def reference(collection: Collection) -> str:
-    """The method that others are compared with: gem, or one of its kin, or the first."""
+    """The method that the others are compared with: gem, else a variant of gem, else the first method."""
     return next(filter(is_gem, collection.methods), collection.methods[0])
 
 
 def curves(collection: Collection, env: str, column: str) -> dict[str, Record]:
-    """Of each method on an environment: mean of runs by step, its 95% interval, and the standard deviation of runs."""
+    """By method: the mean over runs at each step, its 95% interval, and the standard deviation over runs."""
     found = {}
     for method in collection.methods:
         group = collection.shown(method, env)
@@ -38,11 +37,12 @@ def curves(collection: Collection, env: str, column: str) -> dict[str, Record]:
             low, high = statistics.percentiles(drawn[:, :, 0].mean(1))
             middle = values.mean(0)
             found[method] = {"steps": steps, "mean": middle, "low": low, "high": high, "std": values.std(0), "runs": len(group)}
+            found[method]["warm_up"] = group[0].learning_starts
     return found
 
 
 def score_rows(collection: Collection) -> list[Record]:
-    """A row for each method and environment: its score in every way that is reported."""
+    """A row per method and environment with all reported statistics of its score."""
     rows = []
     for env in collection.envs:
         bounds, last = scale(collection, env), collection.final_step(env)
@@ -63,7 +63,7 @@ def score_rows(collection: Collection) -> list[Record]:
 
 
 def normalised_scores(collection: Collection, method: str) -> np.ndarray:
-    """Normalised scores of a method [runs, environments], NaN where it has fewer runs than elsewhere."""
+    """Normalised scores of a method [runs, environments]; NaN pads environments with fewer runs."""
     columns = []
     for env in collection.envs:
         low, high, _ = scale(collection, env)
@@ -72,22 +72,22 @@ def normalised_scores(collection: Collection, method: str) -> np.ndarray:
 
 
 def overall(collection: Collection) -> Record:
-    """Comparisons over all environments, of the methods that have runs on every one of them."""
+    """Comparisons over all environments, for the methods that have runs on every one of them."""
     complete = [method for method in collection.methods if all(collection.of(method, env) for env in collection.envs)]
     if not complete:
         return {"methods": []}
     tables = {method: normalised_scores(collection, method) for method in complete}
-    rival = reference(collection) if reference(collection) in complete else complete[0]
+    baseline = reference(collection) if reference(collection) in complete else complete[0]
     finite = np.concatenate([table[np.isfinite(table)] for table in tables.values()])
-    thresholds = np.linspace(min(0.0, float(finite.min())), max(float(finite.max()), 0.01) * 1.02, THRESHOLDS)
-    found: Record = {"methods": complete, "reference": rival, "thresholds": thresholds, "rows": [], "profile": {}}
+    thresholds = np.linspace(min(0.0, float(finite.min())), max(float(finite.max()), 0.01) * 1.02, PROFILE_POINTS)
+    found: Record = {"methods": complete, "reference": baseline, "thresholds": thresholds, "rows": [], "profile": {}}
     for method, table in tables.items():
         middle = statistics.interval(table, statistics.iqm, _rng())
         runs = np.isfinite(table).sum(0)
         row = {"method": method, "runs": runs.max(), "iqm": middle.value, "low": middle.low, "high": middle.high}
         row |= {"mean": statistics.mean(table), "median": statistics.median(table)}
-        if method != rival:
-            better = statistics.improvement_interval(tables[rival], table, _rng())
+        if method != baseline:
+            better = statistics.improvement_interval(tables[baseline], table, _rng())
             row |= {"improvement": better.value, "improvement_low": better.low, "improvement_high": better.high}
         found["rows"].append(row)
         found["profile"][method] = statistics.profile_interval(table, thresholds, _rng(), CURVE_RESAMPLES)._asdict()
@@ -95,41 +95,41 @@ def overall(collection: Collection) -> Record:
 
 
 def efficiency(collection: Collection, methods: list[str]) -> Record:
-    """Interquartile mean of normalised returns by the part of training that is over: sample-efficiency curves."""
-    lasts = {env: collection.final_step(env) for env in collection.envs}
-    every = [run for method in methods for env in collection.envs for run in collection.of(method, env)]
-    first = max(float(run.evaluations["step"][0]) / lasts[run.env] for run in every)
-    parts = np.linspace(min(first, 1.0), 1.0, PARTS) if first < 1 else np.array([1.0])
+    """Sample-efficiency curves: the interquartile mean of normalised returns by the completed fraction of training."""
+    last_steps = {env: collection.final_step(env) for env in collection.envs}
+    runs = [run for method in methods for env in collection.envs for run in collection.of(method, env)]
+    first = max(float(run.evaluations["step"][0]) / last_steps[run.env] for run in runs)
+    fractions = np.linspace(min(first, 1.0), 1.0, EFFICIENCY_POINTS) if first < 1 else np.array([1.0])
     found = {}
     for method in methods:
         columns = []
         for env in collection.envs:
             low, high, _ = scale(collection, env)
-            values = [_at(run, parts * lasts[env]) for run in collection.of(method, env)]
+            values = [_return_at(run, fractions * last_steps[env]) for run in collection.of(method, env)]
             columns.append(statistics.normalised(np.array(values), low, high))
         found[method] = statistics.efficiency_curve(_padded(columns), _rng(), CURVE_RESAMPLES)._asdict()
-    return {"parts": parts, "efficiency": found}
+    return {"fractions": fractions, "efficiency": found}
 
 
 def cost_rows(collection: Collection) -> list[Record]:
-    """Hours and speed of each method on each environment, of all its runs that have a progress.csv."""
+    """Training time and speed of each method on each environment, over all runs that have a progress.csv."""
     rows = []
     for method in collection.methods:
         for env in collection.envs:
-            timed = [run.timed for run in collection.runs if (run.method, run.env) == (method, env) and run.timed]
-            if timed:
-                steps, seconds = (sum(column) for column in zip(*timed, strict=True))
-                row: Record = {"method": method, "env": env, "runs": len(timed), "steps": steps, "hours": seconds / 3600}
-                rows.append(row | {"speed": steps / seconds, "minutes_each": seconds / len(timed) / 60})
+            timings = [run.timing for run in collection.runs if (run.method, run.env) == (method, env) and run.timing]
+            if timings:
+                steps, seconds = (sum(column) for column in zip(*timings, strict=True))
+                row: Record = {"method": method, "env": env, "runs": len(timings), "steps": steps, "hours": seconds / 3600}
+                rows.append(row | {"speed": steps / seconds, "minutes_each": seconds / len(timings) / 60})
     return rows
 
 
 def shared_rows(collection: Collection, others: Sequence[Record]) -> list[Record]:
-    """A row for each of their numbers at a step that our runs cover: both sides, ours interpolated between evaluations."""
+    """A row per external result at a step that our runs cover: both returns, ours interpolated between evaluations."""
     rows = []
     for other in others:
-        told = {name: other[name] for name in ("method", "env", "beside", "source")}
-        curves = {name: stacked(group) for name in collection.methods if (group := collection.shown(name, other["beside"]))}
+        common = {name: other[name] for name in ("method", "env", "our_env", "source")}
+        curves = {name: stacked(group) for name in collection.methods if (group := collection.shown(name, other["our_env"]))}
         for step, value in zip(other["steps"], other["mean"], strict=True):
             ours = {
                 name: float(np.interp(step, steps, values.mean(0)))
@@ -137,30 +137,30 @@ def shared_rows(collection: Collection, others: Sequence[Record]) -> list[Record
                 if steps.size and steps[0] <= step <= steps[-1]
             }
             if ours:
-                rows.append({**told, "step": step, "value": value, "ours": ours})
+                rows.append({**common, "step": step, "value": value, "ours": ours})
     return rows
 
 
 def recipe_differences(collection: Collection) -> list[Record]:
-    """For each method a line on it, and the fields in which it differs from the reference on the same environment."""
+    """By method: its one-line summary, and the fields in which it differs from the reference on the same environment."""
     found = []
     for method in collection.methods:
-        rival, env = _rival(collection, method)
-        first, second = collection.shown(rival, env)[0], collection.shown(method, env)[0]
+        baseline, env = _baseline(collection, method)
+        first, second = collection.shown(baseline, env)[0], collection.shown(method, env)[0]
         algo = str(second.description["algo"])
         record: Record = {
             "method": method,
             "algo": algo,
             "summary": ALGORITHMS[algo].summary if algo in ALGORITHMS else "",
-            "reference": rival,
+            "reference": baseline,
             "env": env,
         }
         found.append(record | {"fields": _fields(first, second), "by_task": _by_task(collection, method)})
     return found
 
 
-def _rival(collection: Collection, method: str) -> tuple[str, str]:
-    """What a method is compared with, and where: the reference, or where the two never met, the first that was there too."""
+def _baseline(collection: Collection, method: str) -> tuple[str, str]:
+    """The method to compare with, and the environment: the reference, or the first method that shares an environment."""
     for other in (reference(collection), *collection.methods):
         for env in collection.envs:
             if collection.shown(method, env) and collection.shown(other, env):
@@ -179,22 +179,23 @@ def _fields(first: Run, second: Run) -> list[tuple[str, Any, Any]]:
 
 
 def _by_task(collection: Collection, method: str) -> list[tuple[str, dict[str, Any]]]:
-    """Fields of a method's recipe that are not the same on all environments, with their values."""
+    """The fields of a method's recipe that differ between environments, with their values."""
     recipes = {env: group[0].recipe for env in collection.envs if (group := collection.shown(method, env))}
     first = next(iter(recipes.values()))
     names = [name for name in first if any(recipe.get(name) != first[name] for recipe in recipes.values())]
     return [(name, {env: recipe.get(name) for env, recipe in recipes.items()}) for name in names]
 
 
-def _at(run: Run, steps: np.ndarray) -> np.ndarray:
+def _return_at(run: Run, steps: np.ndarray) -> np.ndarray:
+    """The return of a run at these steps, interpolated between evaluations."""
     return np.interp(steps, run.evaluations["step"], run.evaluations["return_mean"])
 
 
 def _padded(columns: list[np.ndarray]) -> np.ndarray:
-    """Columns [runs of a task, ...] of different lengths as one array [most runs, tasks, ...], filled up with NaN."""
+    """Columns [runs of a task, ...] of different lengths as one array [most runs, tasks, ...], padded with NaN."""
     table = np.full((max(map(len, columns)), len(columns), *columns[0].shape[1:]), np.nan)
-    for place, column in enumerate(columns):
-        table[: len(column), place] = column
+    for task, column in enumerate(columns):
+        table[: len(column), task] = column
     return table
 
 

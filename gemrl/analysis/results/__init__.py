@@ -1,1 +1,1 @@
-"""Runs read from disk into one table, with scores and scales."""
+"""Reading runs from disk into one table, with their scores and the scales that normalise them."""

@@ -1,4 +1,4 @@
-"""A folder of runs, read into one table. Nothing in it is changed, and what cannot be read is left out and named."""
+"""Read a folder of runs into one table. The folder is never changed; runs that cannot be read are left out and listed."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ class Collection:
 
     folder: Path
     runs: tuple[Run, ...]
-    unread: tuple[str, ...] = ()
-    """What could not be read or is there twice, and why."""
+    unreadable: tuple[str, ...] = ()
+    """Runs that could not be read or are duplicates, each with the reason."""
     study: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def left_out(self) -> tuple[str, ...]:
-        """Which runs are not compared with others, and why."""
-        return (*self.unread, *_left_behind(self))
+        """Runs that are excluded from comparisons, each with the reason."""
+        return (*self.unreadable, *_too_short(self))
 
     @cached_property
     def methods(self) -> list[str]:
-        """In the study's order where there is one, else gem first, then by name."""
+        """All methods: in the order of the study if there is one, then gem first, then by name."""
         order = list(self.study.get("algos", {}))
         names = {run.method for run in self.runs}
         return sorted(names, key=lambda name: (order.index(name) if name in order else len(order), name != "gem", name))
 
     @cached_property
     def envs(self) -> list[str]:
-        """In the study's order where there is one, else by name."""
+        """All environments: in the order of the study if there is one, then by name."""
         order = list(self.study.get("envs", []))
-        place = {env: number for number, env in enumerate(order)}
-        return sorted({run.env for run in self.runs}, key=lambda env: (place.get(id_of(env), len(order)), env))
+        position = {env: index for index, env in enumerate(order)}
+        return sorted({run.env for run in self.runs}, key=lambda env: (position.get(id_of(env), len(order)), env))
 
     @cached_property
-    def _compared(self) -> dict[str, Compared]:
-        return {env: compared([run for run in self.runs if run.env == env]) for env in self.envs}
+    def _compared(self) -> dict[str, Comparison]:
+        return {env: comparison([run for run in self.runs if run.env == env]) for env in self.envs}
 
     @cached_property
     def _groups(self) -> dict[tuple[str, str], list[Run]]:
@@ -59,16 +59,16 @@ class Collection:
         return groups
 
     def of(self, method: str, env: str) -> list[Run]:
-        """The runs of a method that are compared with others on an environment."""
+        """The runs of a method that enter comparisons on an environment."""
         return [run for run in self._compared[env].runs if run.method == method]
 
     def shown(self, method: str, env: str) -> list[Run]:
-        """The runs of a method whose curve is drawn: those that are compared, else finished ones, else all of them."""
+        """The runs of a method whose curves are drawn: the compared ones, else the finished ones, else all."""
         found = self._groups.get((method, env), [])
         return self.of(method, env) or [run for run in found if run.finished] or found
 
     def unfinished(self) -> list[Run]:
-        """Runs that are not at their end."""
+        """Runs that have not reached their last step."""
         return [run for run in self.runs if not run.finished]
 
     def final_step(self, env: str) -> int:
@@ -76,61 +76,62 @@ class Collection:
         return self._compared[env].step
 
     def scores(self, method: str, env: str) -> np.ndarray:
-        """The score of each run [runs]."""
+        """The score of each compared run [runs]."""
         step = self.final_step(env)
         return np.array([run.score(step) for run in self.of(method, env)])
 
 
 def collect(folder: Path) -> Collection:
-    """Every run below a folder, or the run that it is."""
+    """All runs below a folder; the folder may also be a run itself."""
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder")
     found: list[Run] = []
-    unread: list[str] = []
+    unreadable: list[str] = []
     study = _study(folder)
-    for place in sorted(_run_folders(folder)):
+    for path in sorted(_run_folders(folder)):
         try:
-            run = read_run(place, folder, study)
+            run = read_run(path, folder, study)
         except RunFolderError as error:
-            unread.append(" ".join(str(error).split()))
+            unreadable.append(" ".join(str(error).split()))
             continue
-        twin = next((number for number, other in enumerate(found) if run.same_as(other)), None)
-        if twin is None:
+        duplicate = next((index for index, other in enumerate(found) if run.same_as(other)), None)
+        if duplicate is None:
             found.append(run)
             continue
-        kept, other = (run, found[twin]) if run.last_step > found[twin].last_step else (found[twin], run)
-        found[twin] = kept
-        unread.append(f"{other.folder} is the same run as {kept.folder}")  # two such are not two witnesses
+        first = found[duplicate]
+        kept, other = (run, first) if run.last_step > first.last_step else (first, run)
+        found[duplicate] = kept
+        unreadable.append(f"{other.folder} is the same run as {kept.folder}")  # a copy is not a second sample
     if not found:
-        because = f" that can be read: {unread[0]}" if unread else "; `gemrl train` makes them"
-        raise RunFolderError(f"{folder} holds no run{because}")
-    return Collection(folder, tuple(_told_apart(_by_arguments(found))), tuple(unread), study)
+        reason = f" that can be read: {unreadable[0]}" if unreadable else "; create one with `gemrl train`"
+        raise RunFolderError(f"{folder} contains no run{reason}")
+    return Collection(folder, tuple(_with_distinct_methods(_with_env_titles(found))), tuple(unreadable), study)
 
 
 def _run_folders(folder: Path) -> Iterator[Path]:
-    """The folders with a run.json, behind links too, each once."""
+    """All folders that contain a run.json, each once; symbolic links are followed."""
     seen = set()
-    for place, inner, files in os.walk(folder, followlinks=True):
-        real = os.path.realpath(place)
+    for path, subfolders, files in os.walk(folder, followlinks=True):
+        real = os.path.realpath(path)
         if real in seen:
-            inner.clear()
+            subfolders.clear()
         elif "run.json" in files:
-            yield Path(place)
+            yield Path(path)
         seen.add(real)
 
 
-class Compared(NamedTuple):
-    """Runs that are compared, and at which step."""
+class Comparison(NamedTuple):
+    """The runs that are compared on one environment, and the step at which they are compared."""
 
     step: int
     runs: list[Run]
 
 
-def compared(found: Sequence[Run]) -> Compared:
-    """What can be compared of the runs on one environment: finished ones, if any is, at a step that all of them have reached.
+def comparison(found: Sequence[Run]) -> Comparison:
+    """The runs on one environment that can be compared, and the last step that all of them have reached.
 
-    It is as late as the methods allow, each by its longest run: who ends before it, or before others were evaluated at all, was
-    a trial, and tells nothing there.
+    Finished runs are used if there are any. The step is the latest that the longest run of every method has reached. Runs that
+    end earlier, or before the first evaluation of another run, are left out: they were short trials.
     """
     finished = [run for run in found if run.finished] or list(found)
     first = max(int(run.evaluations["step"][0]) for run in finished)
@@ -139,14 +140,14 @@ def compared(found: Sequence[Run]) -> Compared:
     for run in long:
         reached[run.method] = max(run.last_step, reached.get(run.method, 0))
     step = min(reached.values())
-    return Compared(step, [run for run in long if run.last_step >= step])
+    return Comparison(step, [run for run in long if run.last_step >= step])
 
 
-def _left_behind(collection: Collection) -> list[str]:
-    """Finished runs that are not compared, and why."""
-    behind = [run for run in collection.runs if run.finished and run not in collection.of(run.method, run.env)]
-    words = "{} ends at step {:,}, and runs on {} are compared at step {:,}"
-    return [words.format(run.folder, run.last_step, run.env, collection.final_step(run.env)) for run in behind]
+def _too_short(collection: Collection) -> list[str]:
+    """The finished runs that end too early to be compared, each with the reason."""
+    short = [run for run in collection.runs if run.finished and run not in collection.of(run.method, run.env)]
+    reason = "{} ends at step {:,}, but runs on {} are compared at step {:,}"
+    return [reason.format(run.folder, run.last_step, run.env, collection.final_step(run.env)) for run in short]
 
 
 def _study(folder: Path) -> dict[str, Any]:
@@ -154,28 +155,29 @@ def _study(folder: Path) -> dict[str, Any]:
     return read_study_file(folder, strict=False)
 
 
-def _by_arguments(found: Sequence[Run]) -> list[Run]:
-    """The same runs; where an environment was made with arguments, its name says which."""
+def _with_env_titles(found: Sequence[Run]) -> list[Run]:
+    """The runs, with unusual environment arguments added to the name of the environment."""
     return [replace(run, env=env_title(run.description | {"env_args": unusual_args(run.description)})) for run in found]
 
 
-def _told_apart(found: Iterable[Run]) -> list[Run]:
-    """The same runs; where a method has several recipes on an environment, its name says which fields it has of its own."""
+def _with_distinct_methods(found: Iterable[Run]) -> list[Run]:
+    """The runs; where a method has several recipes on an environment, the differing fields are added to its name."""
     found = list(found)
     recipes: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for run in found:
         known = recipes.setdefault((run.method, run.env), [])
         if _settings(run) not in known:
             known.append(_settings(run))
-    return [replace(run, method=_longer(run, recipes[run.method, run.env])) for run in found]
+    return [replace(run, method=_method_with_settings(run, recipes[run.method, run.env])) for run in found]
 
 
-def _longer(run: Run, recipes: list[dict[str, Any]]) -> str:
+def _method_with_settings(run: Run, recipes: list[dict[str, Any]]) -> str:
+    """The method of a run, followed by those of its settings that differ between the recipes."""
     names = dict.fromkeys(name for recipe in recipes for name in recipe)
     varying = [name for name in names if any(recipe.get(name) != recipes[0].get(name) for recipe in recipes)]
     return " ".join([run.method, *(f"{name}={_settings(run).get(name)}" for name in varying)])
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """What may differ between runs of one name: the recipe, and how many environments were stepped together."""
+    """The settings that may differ between runs of one method: the recipe, and the number of parallel environments."""
     return run.recipe | {"n_envs": run.description.get("n_envs", 1)}

@@ -1,4 +1,4 @@
-"""Scales that make returns of different tasks comparable: what is 0, what is 1, and where both numbers come from."""
+"""Scales that normalise the returns of a task: the returns that count as 0 and 1, and their source."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from gemrl.core.env_names import id_of, is_atari
 
 MUJOCO = "0: uniform random actions on v5 (100 episodes, MuJoCo 4.0.0); 1: TD3 at 1M steps on v3, published with Tianshou"
 ATARI = "0: a random player; 1: a human, both as published with the DQN papers (Wang et al., 2016)"
-OWN = "0: mean of the first evaluations of all runs; 1: the best method's mean score here"
-FALLEN = "no method ended above its start, so 0: the worst method's mean score here; 1: mean of the first evaluations of all runs"
+OWN = "0: mean of the first evaluations of all runs; 1: mean score of the best method in this report"
+DECLINED = "no method improved, so 0: mean score of the worst method in this report; 1: mean of the first evaluations of all runs"
 
 REFERENCES: dict[str, tuple[float, float, str]] = {
     "HalfCheetah": (-282.5, 10136.0, MUJOCO),
@@ -30,11 +30,11 @@ REFERENCES: dict[str, tuple[float, float, str]] = {
     "WizardOfWor": (563.5, 4756.5, ATARI),
     "MsPacman": (307.3, 6951.6, ATARI),
 }
-"""By task: the return that counts 0, the one that counts 1, and what they are."""
+"""By task: the returns that count as 0 and 1, and their source."""
 
 
 class Scale(NamedTuple):
-    """The returns that count 0 and 1."""
+    """The returns that count as 0 and 1, and their source."""
 
     low: float
     high: float
@@ -42,7 +42,7 @@ class Scale(NamedTuple):
 
 
 def scale(collection: Collection, env: str) -> Scale:
-    """The published scale of a task, or one made of the runs themselves."""
+    """The published scale of a task, or one derived from the runs."""
     task = task_name(env)
     if task in REFERENCES and _is_published(env, REFERENCES[task][2]):
         return Scale(*REFERENCES[task])
@@ -51,9 +51,9 @@ def scale(collection: Collection, env: str) -> Scale:
     ends = [float(collection.scores(method, env).mean()) for method in present]
     if max(ends) > low:
         return Scale(low, max(ends), OWN)
-    return Scale(min(ends), low if low > min(ends) else low + 1.0, FALLEN)
+    return Scale(min(ends), low if low > min(ends) else low + 1.0, DECLINED)
 
 
 def _is_published(env: str, source: str) -> bool:
-    """Whether an environment is the one that numbers are of: others may call theirs Ant too, or change its arguments."""
+    """Whether the published numbers apply: not to a custom environment of the same name or with other arguments."""
     return is_atari(id_of(env)) if source == ATARI else re.fullmatch(r"\w+-v\d+", env) is not None

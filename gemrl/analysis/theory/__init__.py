@@ -1,1 +1,1 @@
-"""The paper's theorems as experiments on small MDPs."""
+"""Experiments on small MDPs that check the theorems of the paper."""

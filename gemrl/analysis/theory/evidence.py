@@ -1,4 +1,4 @@
-"""What the experiments on the paper's theorems share: findings, means with intervals, and the expected maximum of normals."""
+"""Helpers of the theory experiments: findings, means with confidence intervals, and the expected maximum of normals."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ Array = np.ndarray
 
 @dataclass(frozen=True)
 class Finding:
-    """What came of one experiment: a line to read, and the numbers that its figure is drawn from."""
+    """The outcome of one experiment: a verdict, a one-line summary, and the data of its figure."""
 
     name: str
     verdict: str
-    told: str
+    summary: str
     data: dict[str, Any]
 
     @property
     def line(self) -> str:
-        """The verdict in one line."""
-        return f"{self.name}: {self.verdict}: {self.told}"
+        """Name, verdict and summary in one line."""
+        return f"{self.name}: {self.verdict}: {self.summary}"
 
 
 class Mean(NamedTuple):
-    """A mean, the standard error it is known to, and the number of samples behind it."""
+    """A mean, its standard error, and the number of samples."""
 
     value: float
     error: float
@@ -36,29 +36,29 @@ class Mean(NamedTuple):
 
     @classmethod
     def of(cls, samples: Array) -> Mean:
-        """Of independent samples [N], N >= 2."""
+        """The mean of independent samples [N], N >= 2."""
         return cls(float(samples.mean()), float(samples.std(ddof=1) / np.sqrt(len(samples))), len(samples))
 
     def interval(self, comparisons: int = 1) -> tuple[float, float]:
-        """95% limits that hold for so many means at once (Bonferroni)."""
+        """The 95% confidence limits, corrected for this many simultaneous comparisons (Bonferroni)."""
         half = quantile(self.samples - 1, comparisons) * self.error
         return self.value - half, self.value + half
 
     def minus(self, other: Mean) -> Mean:
-        """The difference of two independent means, with the fewer samples of both."""
+        """The difference of two independent means, with the smaller of both sample counts."""
         return Mean(self.value - other.value, float(np.hypot(self.error, other.error)), min(self.samples, other.samples))
 
-    def told(self, comparisons: int = 1) -> str:
-        """The mean with its limits."""
+    def text(self, comparisons: int = 1) -> str:
+        """The mean and its confidence limits as text."""
         low, high = self.interval(comparisons)
         return f"{self.value:+.3f} [{low:+.3f}, {high:+.3f}]"
 
 
 @cache
 def quantile(freedom: float = np.inf, comparisons: int = 1) -> float:
-    """Standard errors to either side that hold so many means at once with 95%, by Student's t of so many degrees of freedom."""
+    """The half-width of a 95% interval in standard errors: Student's t, corrected for simultaneous comparisons (Bonferroni)."""
     tail = 0.025 / comparisons
-    if freedom > 1000:  # where t and the normal differ by less than a percent
+    if freedom > 1000:  # t and the normal differ by less than 1% there
         return NormalDist().inv_cdf(1 - tail)
     # With t = sqrt(freedom) tan(angle) the density is a power of a cosine on a bounded interval.
     angle = np.linspace(0, np.pi / 2, 100_001)
@@ -68,7 +68,7 @@ def quantile(freedom: float = np.inf, comparisons: int = 1) -> float:
 
 
 def share(successes: int, trials: int) -> str:
-    """k of n, with Wilson's 95% interval for how often it would happen."""
+    """The text "k of n" with Wilson's 95% interval of the success rate."""
     rate, spread = successes / trials, quantile() ** 2 / trials
     centre, half = rate + spread / 2, np.sqrt(spread * (rate * (1 - rate) + spread / 4))
     low, high = (centre - half) / (1 + spread), (centre + half) / (1 + spread)
@@ -76,7 +76,7 @@ def share(successes: int, trials: int) -> str:
 
 
 def expected_maximum(count: int) -> float:
-    """The mean of the largest of so many standard normals, by quadrature."""
+    """The expected maximum of `count` standard normals, by quadrature."""
     edges = np.linspace(-9, 9, 18_001)
     below = np.array([NormalDist().cdf(x) for x in edges]) ** count
     return float(((edges[1:] + edges[:-1]) / 2 * np.diff(below)).sum())

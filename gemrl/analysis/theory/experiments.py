@@ -1,4 +1,4 @@
-"""The experiments on the paper's theorems, by name."""
+"""The theory experiments by name."""
 
 from __future__ import annotations
 
@@ -19,4 +19,4 @@ EXPERIMENTS: dict[str, tuple[Experiment, int]] = {
     "theorem-4": (theorem_4, 2),
     "conditions": (conditions, 11),
 }
-"""By the name of its figure: the experiment, and how many times it reports progress."""
+"""By name (also the name of the figure): the experiment, and how often it reports progress."""

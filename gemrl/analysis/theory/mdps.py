@@ -1,7 +1,7 @@
 """Small MDPs as arrays, many at once, with their exact values: Q*, the paper's Q_max, and the value of a policy.
 
-A step from s by a reaches s' with probability P(s'|s, a) and pays r(s, a, s'). Nothing is worth anything beyond a terminal state.
-Everything has one leading axis M: that many MDPs of one size, which are solved and learnt side by side.
+Action a in state s leads to s' with probability P(s'|s, a) and reward r(s, a, s'). Terminal states have value 0.
+All arrays have a leading axis M: that many MDPs of one size, which are solved and learnt in parallel.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class MDP:
     reward: Array
     """r(s, a, s') [M, S, A, S]."""
     terminal: Array
-    """States where an episode ends [M, S]."""
+    """Whether an episode ends in a state [M, S]."""
     start: Array
-    """Probabilities of the first state [M, S]."""
+    """The distribution of the first state [M, S]."""
     gamma: float
 
     def __post_init__(self) -> None:
@@ -41,7 +41,7 @@ class MDP:
             raise BadValue(f"terminal and start must both be [M, S]; got {self.terminal.shape} and {self.start.shape}")
         for name, rows in (("transition", self.transition), ("start", self.start)):
             if (rows < 0).any() or not np.allclose(rows.sum(-1), 1, rtol=0, atol=1e-12):
-                raise BadValue(f"the rows of {name} must be probabilities")
+                raise BadValue(f"the rows of {name} must be probability distributions")
 
     @property
     def size(self) -> tuple[int, int, int]:
@@ -50,13 +50,13 @@ class MDP:
 
     @cached_property
     def cumulative(self) -> Array:
-        """P(s' or an earlier state|s, a) [M, S, A, S], to draw from."""
+        """Cumulative transition probabilities over s' [M, S, A, S], for sampling."""
         rows = self.transition.cumsum(-1)
-        rows[..., -1] = 1.0  # whatever rounding made of it
+        rows[..., -1] = 1.0  # despite rounding
         return rows
 
     def repeat(self, count: int) -> MDP:
-        """Each MDP `count` times in a row, for that many seeds of a learner."""
+        """Each MDP repeated `count` times, to run several seeds of a learner."""
         arrays = (self.transition, self.reward, self.terminal, self.start)
         transition, reward, terminal, start = (np.repeat(array, count, axis=0) for array in arrays)
         return MDP(transition, reward, terminal, start, self.gamma)
@@ -64,17 +64,17 @@ class MDP:
 
 def outcomes(mdp: MDP, value: Array) -> Array:
     """r(s, a, s') + gamma V(s') [M, S, A, S] for V [M, S]."""
-    beyond = np.where(mdp.terminal, 0.0, mdp.gamma * value)
-    return mdp.reward + beyond[:, None, None, :]
+    next_value = np.where(mdp.terminal, 0.0, mdp.gamma * value)
+    return mdp.reward + next_value[:, None, None, :]
 
 
 def expected(mdp: MDP, value: Array) -> Array:
-    """The mean outcome of each pair [M, S, A]."""
+    """The expected outcome of each pair (s, a) [M, S, A]."""
     return (mdp.transition * outcomes(mdp, value)).sum(-1)
 
 
 def luckiest(mdp: MDP, value: Array) -> Array:
-    """The best outcome that can happen to each pair [M, S, A]."""
+    """The best possible outcome of each pair (s, a) [M, S, A]."""
     return np.where(mdp.transition > 0, outcomes(mdp, value), -np.inf).max(-1)
 
 
@@ -84,11 +84,11 @@ def best(q: Array) -> Array:
 
 
 def solve(mdp: MDP, backup: Callable[[MDP, Array], Array] = expected, choose: Callable[[Array], Array] = best) -> Array:
-    """Q [M, S, A] with Q = backup(choose(Q)), by value iteration until rounding hides what is left."""
+    """Q [M, S, A] with Q = backup(choose(Q)), by value iteration to machine precision."""
     q = np.zeros(mdp.size)
-    # After k rounds the error is at most gamma^k of where it began, which was at most r_max / (1 - gamma).
-    rounds = int(np.ceil(np.log(np.finfo(float).eps * (1 - mdp.gamma) / 4) / np.log(max(mdp.gamma, 0.1))))
-    for _ in range(rounds):
+    # After k iterations the error is at most gamma^k times the initial one, which is at most r_max / (1 - gamma).
+    iterations = int(np.ceil(np.log(np.finfo(float).eps * (1 - mdp.gamma) / 4) / np.log(max(mdp.gamma, 0.1))))
+    for _ in range(iterations):
         before, q = q, np.where(mdp.terminal[..., None], 0.0, backup(mdp, choose(q)))
         if np.array_equal(before, q):
             break
@@ -101,7 +101,7 @@ def q_star(mdp: MDP) -> Array:
 
 
 def q_max(mdp: MDP) -> Array:
-    """Q_max [M, S, A] of the paper's definition: chance is on the agent's side within what can happen at all."""
+    """Q_max [M, S, A] as the paper defines it: every transition has its best possible outcome."""
     return solve(mdp, luckiest)
 
 
@@ -112,12 +112,12 @@ def mu(mdp: MDP) -> Array:
 
 
 def greedy(q: Array) -> Array:
-    """The policy [M, S, A], as probabilities, that takes the first best action of Q."""
+    """The greedy policy of Q as probabilities [M, S, A]; ties go to the first action."""
     return np.eye(q.shape[-1])[q.argmax(-1)]
 
 
 def policy_value(mdp: MDP, policy: Array) -> Array:
-    """V of a policy given as probabilities [M, S, A], by a linear solve [M, S]."""
+    """V [M, S] of a policy given as probabilities [M, S, A], by a linear solve."""
     chain = np.einsum("msa,msat->mst", policy, mdp.transition)
     pay = np.einsum("msa,msat,msat->ms", policy, mdp.transition, mdp.reward)
     pay = np.where(mdp.terminal, 0.0, pay)
@@ -129,10 +129,10 @@ def policy_value(mdp: MDP, policy: Array) -> Array:
 def worst_admitted(mdp: MDP) -> Array:
     """V [M, S] of the worst policy that is greedy for some Q between Q* and Q_max.
 
-    Such a Q can make a look best wherever Q_max(s, a) >= V*(s): Q_max there, and Q* for the other actions.
+    Action a can be greedy in s if Q_max(s, a) >= V*(s): take Q_max for a and Q* for the other actions.
     """
     star = q_star(mdp)
-    admitted = q_max(mdp) >= best(star)[..., None] - 1e-12  # a tie that rounding broke is a tie
+    admitted = q_max(mdp) >= best(star)[..., None] - 1e-12  # tolerate rounding in ties
 
     def worst(q: Array) -> Array:
         return np.where(admitted, q, np.inf).min(-1)
@@ -141,87 +141,87 @@ def worst_admitted(mdp: MDP) -> Array:
 
 
 def deterministic(follow: Array, reward: Array, terminal: Array, start: Array, gamma: float) -> MDP:
-    """MDPs whose pair (s, a) leads to the state follow [M, S, A] and pays reward [M, S, A]."""
+    """MDPs in which (s, a) leads to the state follow [M, S, A] with reward [M, S, A]."""
     states = follow.shape[1]
     pay = np.broadcast_to(reward[..., None], (*follow.shape, states)).astype(float)
     return MDP(np.eye(states)[follow], pay, terminal, start, gamma)
 
 
 def chain(length: int = 10, gamma: float = 0.95) -> MDP:
-    """A corridor: right leads to a prize of 1 at its end, left back to its beginning for a crumb. Episodes begin anywhere."""
+    """A chain: right moves toward a reward of 1 at the end, left returns to the start for 0.01. Episodes start in any state."""
     check_number("length", length, 2, whole=True)
-    place = np.arange(length)
-    follow = np.stack([np.zeros_like(place), np.minimum(place + 1, length - 1)], axis=-1)
+    state = np.arange(length)
+    follow = np.stack([np.zeros_like(state), np.minimum(state + 1, length - 1)], axis=-1)
     reward = np.where(follow == length - 1, 1.0, 0.0) + np.array([0.01, 0.0])
-    terminal = (place == length - 1)[None]
-    return deterministic(follow[None], reward[None], terminal, _evenly(terminal), gamma)
+    terminal = (state == length - 1)[None]
+    return deterministic(follow[None], reward[None], terminal, _uniform_start(terminal), gamma)
 
 
 def grid(rows: int = 4, columns: int = 4, step_reward: float = -1.0, gamma: float = 0.95) -> MDP:
-    """A room to cross to its far corner, each step at a price; a step into a wall stays. Episodes begin anywhere but there."""
-    place = np.arange(rows * columns)
-    row, column = np.divmod(place, columns)
+    """A grid whose last corner is the goal; steps into a wall do not move. Episodes start in any other cell."""
+    cell = np.arange(rows * columns)
+    row, column = np.divmod(cell, columns)
     moves = [(-1, 0), (1, 0), (0, -1), (0, 1)]
     follow = np.stack([np.clip(row + y, 0, rows - 1) * columns + np.clip(column + x, 0, columns - 1) for y, x in moves], -1)
-    terminal = place == place[-1]
+    terminal = cell == cell[-1]
     reward = np.full(follow.shape, step_reward)
-    return deterministic(follow[None], reward[None], terminal[None], _evenly(terminal[None]), gamma)
+    return deterministic(follow[None], reward[None], terminal[None], _uniform_start(terminal[None]), gamma)
 
 
 def random_deterministic(rng: np.random.Generator, count: int, states: int = 8, actions: int = 3, gamma: float = 0.8) -> MDP:
-    """Pairs that lead anywhere and pay a normal reward; the last state is terminal, episodes begin in any other."""
+    """MDPs with random transitions and normal rewards; the last state is terminal, episodes start in any other."""
     follow = rng.integers(0, states, (count, states, actions))
     terminal = np.broadcast_to(np.arange(states) == states - 1, (count, states))
-    return deterministic(follow, rng.normal(size=follow.shape), terminal, _evenly(terminal), gamma)
+    return deterministic(follow, rng.normal(size=follow.shape), terminal, _uniform_start(terminal), gamma)
 
 
 def random_stochastic(
     rng: np.random.Generator, count: int, states: int = 8, actions: int = 3, branches: int = 3, gamma: float = 0.8
 ) -> MDP:
-    """Pairs with `branches` possible next states of random probabilities, and a normal reward for each pair."""
+    """MDPs with `branches` possible next states per pair (s, a), random probabilities, and a normal reward per pair."""
     shape = (count, states, actions)
     order = rng.random((*shape, states)).argsort(-1)
     weight = np.where(order < branches, rng.exponential(size=(*shape, states)), 0.0)
     terminal = np.broadcast_to(np.arange(states) == states - 1, (count, states))
     reward = np.broadcast_to(rng.normal(size=shape)[..., None], (*shape, states)).astype(float)
-    return MDP(weight / weight.sum(-1, keepdims=True), reward, terminal, _evenly(terminal), gamma)
+    return MDP(weight / weight.sum(-1, keepdims=True), reward, terminal, _uniform_start(terminal), gamma)
 
 
 def near_deterministic(rng: np.random.Generator, target: Array, states: int = 5, actions: int = 3) -> MDP:
-    """Random MDPs, one for each mu of `target` [M]: luck changes what comes after a step by just so much."""
+    """Random MDPs, one for each mu in `target` [M]: random bonuses are scaled to give exactly that mu."""
     count = len(target)
     plain = random_deterministic(rng, count, states, actions)
-    over = plain.transition[:, :-1, :, -1].all((1, 2))  # every step ends, so that no luck could ever pay
-    plain.transition[over, 0, 0] = np.eye(states)[0]
-    chance, prize = rng.uniform(0.02, 0.3, (count, states, actions)), rng.uniform(0, 1, (count, states, actions))
+    one_step = plain.transition[:, :-1, :, -1].all((1, 2))  # every step terminates, so no bonus could ever be paid
+    plain.transition[one_step, 0, 0] = np.eye(states)[0]
+    chance, bonus = rng.uniform(0.02, 0.3, (count, states, actions)), rng.uniform(0, 1, (count, states, actions))
     low, high = np.zeros(count), np.ones(count)
-    while (short := mu(_with_luck(plain, chance, prize, high)) < target).any():
+    while (short := mu(_with_bonuses(plain, chance, bonus, high)) < target).any():
         high = np.where(short, 2 * high, high)
-    for _ in range(34):  # mu is continuous in the scale of luck and 0 without any, so halving finds it, to ten digits
+    for _ in range(34):  # mu is continuous in the scale and 0 at 0, so bisection finds it to ten digits
         middle = (low + high) / 2
-        above = mu(_with_luck(plain, chance, prize, middle)) >= target
+        above = mu(_with_bonuses(plain, chance, bonus, middle)) >= target
         low, high = np.where(above, low, middle), np.where(above, middle, high)
-    return _with_luck(plain, chance, prize, high)
+    return _with_bonuses(plain, chance, bonus, high)
 
 
-def _with_luck(plain: MDP, chance: Array, prize: Array, scale: Array) -> MDP:
-    """Each state twice, ordinary and lucky: a step is lucky with its own chance, and the step after a lucky one pays a prize."""
+def _with_bonuses(plain: MDP, chance: Array, bonus: Array, scale: Array) -> MDP:
+    """Two copies of each state, ordinary and lucky: a step may lead to the lucky copy, where the next step pays a bonus."""
     count, states, actions = plain.size
     odds = np.stack([1 - chance, chance], axis=-1)
     transition = np.einsum("msat,msac->msact", plain.transition, odds).reshape(count, states, actions, 2 * states)
     pay = plain.reward[..., 0]
-    lucky = pay + scale[:, None, None] * prize
+    lucky = pay + scale[:, None, None] * bonus
     reward = np.concatenate([pay, lucky], axis=1)[..., None]
     return MDP(
         np.concatenate([transition, transition], axis=1),
         np.broadcast_to(reward, (count, 2 * states, actions, 2 * states)).astype(float),
         np.tile(plain.terminal, 2),
-        np.tile(plain.start, 2) / 2,  # every state is visited, lucky ones too
+        np.tile(plain.start, 2) / 2,  # episodes also start in lucky states, so all are visited
         plain.gamma,
     )
 
 
-def _evenly(terminal: Array) -> Array:
-    """Equal probabilities for all states that are not terminal."""
+def _uniform_start(terminal: Array) -> Array:
+    """The uniform distribution over the states that are not terminal."""
     probability: Array = ~terminal / (~terminal).sum(-1, keepdims=True)
     return probability

@@ -1,7 +1,7 @@
-"""Tabular algorithms on many small MDPs at once: pure numpy.
+"""Tabular algorithms on many small MDPs at once, in numpy.
 
-In each MDP an episode is played and its returns are planned (gemrl/algorithms/planning.py) from the tables as they were at its
-end. Then its state-action pairs are updated in time order: one table, drawn uniformly, moves toward its return.
+In each MDP an episode is played and its returns are planned (gemrl/algorithms/planning.py) with the tables at its end. Then its
+state-action pairs are updated in time order: one table, drawn uniformly at random, moves toward the return.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from gemrl.analysis.theory.mdps import MDP, Array
 
 
 class Episodes(NamedTuple):
-    """One episode of each MDP, in time order, padded behind its end. Each [T, M]."""
+    """One episode of each MDP in time order, padded after its end. All arrays are [T, M]."""
 
     state: Array
     action: Array
@@ -24,7 +24,7 @@ class Episodes(NamedTuple):
     next_state: Array
     terminated: Array
     played: Array
-    """Whether the step was taken: false behind an episode's end."""
+    """Whether the step was taken; false after the end of an episode."""
 
 
 def play(mdp: MDP, q: Array, algorithm: Tabular, rng: np.random.Generator) -> Episodes:
@@ -33,12 +33,12 @@ def play(mdp: MDP, q: Array, algorithm: Tabular, rng: np.random.Generator) -> Ep
     lane = np.arange(count)
     shape = (algorithm.time_limit, count)
     explore, random_action = rng.random(shape) < algorithm.epsilon, rng.integers(0, actions, shape)
-    luck, draw = rng.random(shape), rng.random((count, 1))
+    chance, draw = rng.random(shape), rng.random((count, 1))
     state = np.minimum((draw >= mdp.start.cumsum(-1)).sum(-1), states - 1)
     greedy, playing, rows = q.argmax(-1), np.ones(count, bool), []
     for t in range(algorithm.time_limit):
         action = np.where(explore[t], random_action[t], greedy[lane, state])
-        following = (luck[t][:, None] >= mdp.cumulative[lane, state, action]).sum(-1)
+        following = (chance[t][:, None] >= mdp.cumulative[lane, state, action]).sum(-1)
         reward, terminated = mdp.reward[lane, state, action, following], mdp.terminal[lane, following]
         rows.append((state, action, reward, following, terminated, playing))
         playing = playing & ~terminated
@@ -50,8 +50,8 @@ def plan(mdp: MDP, q: Array, episode: Episodes, algorithm: Tabular) -> Array:
     """The planned returns [K, T, M] of an episode for tables q [K, M, S, A]."""
     q_next = algorithm.bootstrap(q[:, np.arange(mdp.size[0]), episode.next_state])
     cut = np.arange(len(episode.state))[:, None] == len(episode.state) - 1
-    dead = episode.terminated | (cut & algorithm.limit_is_death)
-    reward, discount, last = episode.reward, np.where(dead, 0.0, mdp.gamma), episode.terminated | cut
+    ended = episode.terminated | (cut & algorithm.limit_is_death)
+    reward, discount, last = episode.reward, np.where(ended, 0.0, mdp.gamma), episode.terminated | cut
     returns = algorithm.planner(reward.T, discount.T, last.T, q_next.transpose(0, 2, 1)).transpose(0, 2, 1)
     if algorithm.shared:
         returns = np.broadcast_to(returns.mean(0), returns.shape)
@@ -59,7 +59,7 @@ def plan(mdp: MDP, q: Array, episode: Episodes, algorithm: Tabular) -> Array:
 
 
 class Tables:
-    """The tables Q(1), ..., Q(K) of one algorithm in M MDPs, from arbitrary beginnings."""
+    """The tables Q(1), ..., Q(K) of one algorithm in M MDPs, randomly initialised."""
 
     def __init__(self, mdp: MDP, algorithm: Tabular, rng: np.random.Generator) -> None:
         self._mdp, self._algorithm, self._rng = mdp, algorithm, rng
@@ -70,7 +70,7 @@ class Tables:
         """Environment steps in each MDP [M]."""
 
     def learn_episode(self) -> None:
-        """Algorithm 3 for one episode of each MDP."""
+        """Runs Algorithm 3 for one episode in each MDP."""
         algorithm, mdp = self._algorithm, self._mdp
         acting = self.q[self._rng.integers(algorithm.tables, size=mdp.size[0]), np.arange(mdp.size[0])]
         episode = play(mdp, acting, algorithm, self._rng)
@@ -81,7 +81,7 @@ class Tables:
         self.steps += episode.played.sum(0)
 
     def _move(self, table: Array, episode: Episodes, returns: Array) -> None:
-        """Moves the table [T, M] of each step toward its return, step after step, since a pair may come again."""
+        """Moves the chosen table [T, M] of each step toward its return; step by step, because pairs may repeat."""
         count, states, actions = self._mdp.size
         pair = ((table * count + np.arange(count)) * states + episode.state) * actions + episode.action
         target = np.take_along_axis(returns, table[None], 0)[0]
@@ -91,7 +91,7 @@ class Tables:
 
 
 def learn(mdp: MDP, algorithm: Tabular, episodes: Iterable[int], rng: np.random.Generator) -> Iterator[tuple[Array, Array]]:
-    """Tables [K, M, S, A] and environment steps [M] after so many episodes each, in ascending order."""
+    """Yields the tables [K, M, S, A] and environment steps [M] after these numbers of episodes, which must ascend."""
     tables, done = Tables(mdp, algorithm, rng), 0
     for goal in episodes:
         for _ in range(goal - done):

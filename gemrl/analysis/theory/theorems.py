@@ -1,6 +1,6 @@
-"""The paper's theorems as experiments: each function runs one and returns what was found.
+"""The theorems of the paper as experiments: each function runs one experiment and returns its finding.
 
-docs/theory.md says what exactly is claimed and checked.
+docs/theory.md states exactly what is claimed and checked.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from gemrl.analysis.theory.simulator import learn, play
 Array = np.ndarray
 Advance = Callable[[], None]
 DEEP = 1000
-"""A rollout cap beyond the length of every episode here."""
+"""A rollout cap larger than the length of every episode here."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """How much is computed."""
+    """The amount of computation."""
 
     samples: int = 20_000
     mdps: int = 20
@@ -49,11 +49,11 @@ class Budget:
 
 QUICK, FULL = Budget(), Budget(samples=400_000, mdps=100, seeds=30, episodes=4000)
 SMALL_STEPS, LARGE_STEPS = StepSize(scale=10), StepSize(scale=1000)
-"""Robbins-Monro both: the small ones average chance away, the large ones are for deterministic MDPs, which have none."""
+"""Both satisfy Robbins-Monro: small steps average out randomness, large steps suit deterministic MDPs."""
 
 
 def equal_values_bias(planner: Planner, length: int, sigma: float, rho: float, samples: int, rng: np.random.Generator) -> Mean:
-    """The bias of a planned return where all rollouts are truly worth 0; the noise of the two estimates correlates by rho."""
+    """The bias of a planned return if the true value of all rollouts is 0; the noise of the two estimates has correlation rho."""
     total = []
     for chunk in np.array_split(np.empty(samples), max(1, samples * length // 100_000)):
         own, free = rng.normal(size=(2, len(chunk), length))
@@ -64,7 +64,7 @@ def equal_values_bias(planner: Planner, length: int, sigma: float, rho: float, s
 
 
 class Trajectories:
-    """Episodes of the uniformly random policy in stochastic MDPs that came to an end, with the exact Q^pi along them."""
+    """Terminated episodes of the uniformly random policy in stochastic MDPs, with the exact Q^pi along them."""
 
     def __init__(self, mdps: int, samples: int, rng: np.random.Generator) -> None:
         few = random_stochastic(rng, mdps, states=6, actions=2)
@@ -72,7 +72,7 @@ class Trajectories:
         q_pi = expected(few, policy_value(few, uniform))
         mdp = few.repeat(samples // mdps)
         steps = play(mdp, np.zeros(mdp.size), Tabular(epsilon=1.0, time_limit=41), rng)
-        # One that ends with its first step leaves nothing to choose, and the paper's smaller index set empty.
+        # An episode of one step leaves nothing to choose, and the smaller index set of the paper would be empty.
         kept = steps.terminated[:-1].any(0) & ~steps.terminated[0]
         self.reward = steps.reward[:-1, kept].T
         self.last = steps.terminated[:-1, kept].T
@@ -86,13 +86,13 @@ class Trajectories:
         return planner(self.reward, self.discount, self.last, q_next)[..., 0].mean(0)
 
     def best(self, *, with_full_return: bool = True) -> Array:
-        """max_h of the true Q^pi_{t,h}; the paper's body leaves out the rollout to the very end."""
+        """max_h of the true Q^pi_{t,h}; the theorem in the paper's main text leaves out the full return."""
         reward = self.reward if with_full_return else np.where(self.last, -1e9, self.reward)
         return Single(DEEP)(reward, self.discount, self.last, self.q_next[None])[0, :, 0]
 
 
 def theorem_1(budget: Budget, rng: np.random.Generator, advance: Advance) -> Finding:
-    """Bias of Single and Twin against noise, rollout length and dependence."""
+    """The bias of Single and Twin as a function of noise, rollout length and correlation."""
     sigmas, lengths, rhos = (0.25, 0.5, 1.0, 1.5, 2.0), (1, 2, 3, 5, 10, 20, 50), (0.0, 0.25, 0.5, 0.75, 1.0)
     planners: dict[str, Planner] = {"Single": Single(DEEP), "Twin": Twin(DEEP)}
     taken = Trajectories(10, budget.samples, rng)
@@ -114,86 +114,86 @@ def theorem_1(budget: Budget, rng: np.random.Generator, advance: Advance) -> Fin
     count = len(independent)
     worst = max(independent, key=lambda mean: mean.interval(count)[0])
     holds = worst.interval(count)[0] <= 0
-    told = f"Twin's bias with independent estimates is {'nowhere ' if holds else ''}above 0 beyond chance in {count} settings, "
-    told += f"nearest to it with {worst.told(count)}; "
-    told += f"5 rollouts, unit noise: Single {rho['Single'][0].told()} (theory {expected_maximum(5):+.3f}), "
-    told += f"Twin {rho['Twin'][0].told()}, Twin of two equal estimates {rho['Twin'][-1].told()}; "
-    told += f"against the body's smaller index set, noise {sigmas[0]}: {noise['body'][0].told()}"
+    text = f"with independent estimates Twin's bias is {'not ' if holds else ''}significantly above 0 in {count} settings, "
+    text += f"closest: {worst.text(count)}; "
+    text += f"5 rollouts, unit noise: Single {rho['Single'][0].text()} (theory {expected_maximum(5):+.3f}), "
+    text += f"Twin {rho['Twin'][0].text()}, Twin with two equal estimates {rho['Twin'][-1].text()}; "
+    text += f"with the smaller index set of the main text, noise {sigmas[0]}: {noise['body'][0].text()}"
     data = {"sigmas": sigmas, "lengths": lengths, "rhos": rhos, "noise": noise, "length": length, "rho": rho}
-    return Finding("Theorem 1", "holds" if holds else "fails", told, data)
+    return Finding("Theorem 1", "holds" if holds else "fails", text, data)
 
 
 def errors(mdp: MDP, q: Array, star: Array) -> Array:
-    """max over tables and pairs of |Q - Q*|, relative to the largest |Q*|, of each MDP [M]."""
-    missed = np.where(mdp.terminal[..., None], 0.0, abs(q - star))
-    relative: Array = missed.max((0, 2, 3)) / abs(star).max((1, 2))
+    """The largest |Q - Q*| over tables and pairs, relative to the largest |Q*|, for each MDP [M]."""
+    error = np.where(mdp.terminal[..., None], 0.0, abs(q - star))
+    relative: Array = error.max((0, 2, 3)) / abs(star).max((1, 2))
     return relative
 
 
 def theorem_2(budget: Budget, rng: np.random.Generator, advance: Advance) -> Finding:
-    """Tabular GEM and its peers in deterministic MDPs: relative error against environment steps."""
+    """Tabular GEM and other tabular methods in deterministic MDPs: relative error by environment steps."""
     tolerance = 1e-3
-    worlds = {"random MDPs": random_deterministic(rng, budget.mdps), "a chain of 10": chain(10).repeat(budget.mdps)}
-    peers = {"GEM": GEM, "Q-learning": Q_LEARNING, "double Q": DOUBLE_Q, "5-step Q": NSTEP_Q}
+    problems = {"random MDPs": random_deterministic(rng, budget.mdps), "chain of 10 states": chain(10).repeat(budget.mdps)}
+    methods = {"GEM": GEM, "Q-learning": Q_LEARNING, "double Q": DOUBLE_Q, "5-step Q": NSTEP_Q}
     marks = np.unique(np.geomspace(5, budget.episodes, 30).astype(int)).tolist()
     curves: dict[str, dict[str, tuple[Array, Array]]] = {}
-    for world, mdp in worlds.items():
-        star, curves[world] = q_star(mdp), {}
-        for name, peer in peers.items():
-            algorithm = replace(peer, step_size=LARGE_STEPS, epsilon=0.5, time_limit=40)
-            seen = [(steps.mean(), errors(mdp, q, star)) for q, steps in learn(mdp, algorithm, marks, rng)]
-            curves[world][name] = np.array([steps for steps, _ in seen]), np.stack([error for _, error in seen])
+    for problem, mdp in problems.items():
+        star, curves[problem] = q_star(mdp), {}
+        for name, method in methods.items():
+            algorithm = replace(method, step_size=LARGE_STEPS, epsilon=0.5, time_limit=40)
+            measured = [(steps.mean(), errors(mdp, q, star)) for q, steps in learn(mdp, algorithm, marks, rng)]
+            curves[problem][name] = np.array([steps for steps, _ in measured]), np.stack([error for _, error in measured])
             advance()
-    final = np.concatenate([curves[world]["GEM"][1][-1] for world in worlds])
+    final = np.concatenate([curves[problem]["GEM"][1][-1] for problem in problems])
     within = int((final < tolerance).sum())
-    told = f"error below {tolerance:g} of the largest |Q*| in {share(within, len(final))} runs, worst {final.max():.1g}; "
-    told += "steps to there (median), " + "; ".join(
-        f"{world}: " + ", ".join(f"{name} {_steps_to(*curve, tolerance)}" for name, curve in curves[world].items())
-        for world in worlds
+    text = f"relative error below {tolerance:g} in {share(within, len(final))} runs, worst {final.max():.1g}; "
+    text += "median steps until then, " + "; ".join(
+        f"{problem}: " + ", ".join(f"{name} {_steps_to(*curve, tolerance)}" for name, curve in curves[problem].items())
+        for problem in problems
     )
     data = {"curves": curves, "tolerance": tolerance}
-    return Finding("Theorem 2", "holds" if within == len(final) else "fails", told, data)
+    return Finding("Theorem 2", "holds" if within == len(final) else "fails", text, data)
 
 
 def _steps_to(steps: Array, error: Array, tolerance: float) -> str:
-    """The environment steps after which the median error stays below a tolerance."""
+    """The number of environment steps after which the median error stays below a tolerance."""
     above = np.flatnonzero(np.median(error, axis=1) >= tolerance)
     reached = above[-1] + 1 if above.size else 0
     return f"{steps[reached]:,.0f}" if reached < len(steps) else "not reached"
 
 
 def lemma(budget: Budget, rng: np.random.Generator, advance: Advance) -> Finding:
-    """Where between Q* and Q_max the tables end in stochastic MDPs: the mean of several seeds for each pair."""
+    """Where the tables end between Q* and Q_max in stochastic MDPs: the mean over seeds for each pair."""
     mdp = random_stochastic(rng, budget.mdps, states=6, actions=2)
     star, top, live = q_star(mdp), q_max(mdp), ~mdp.terminal
     algorithm = replace(GEM, step_size=SMALL_STEPS, epsilon=0.6)
     repeats = 2 * budget.seeds
     marks = np.unique(np.geomspace(10, budget.episodes, 15).astype(int)).tolist()
     steps, low, high = [], [], []
-    for q, taken in learn(mdp.repeat(repeats), algorithm, marks, rng):
+    for q, counts in learn(mdp.repeat(repeats), algorithm, marks, rng):
         seeds = q.mean(0).reshape(mdp.size[0], repeats, *mdp.size[1:]).swapaxes(0, 1)[:, live]  # [seeds, pairs, A]
-        steps.append(taken.mean())
+        steps.append(counts.mean())
         low.append((seeds - star[live]).reshape(repeats, -1))
         high.append((top[live] - seeds).reshape(repeats, -1))
         advance()
     below, above = ([Mean.of(pair) for pair in side[-1].T] for side in (low, high))
     count = len(below) + len(above)
     least = [min(side, key=lambda mean: mean.value) for side in (below, above)]
-    broken = sum(mean.interval(count)[1] < 0 for mean in below + above)
-    way = (top - star)[live].reshape(-1)
-    place = np.array([mean.value for mean in below])[way > 0] / way[way > 0]
-    told = f"{broken} of {len(below)} pairs break a bound beyond chance ({budget.mdps} stochastic MDPs, {repeats} seeds, "
-    told += f"{steps[-1]:,.0f} steps each); "
-    told += f"the least Q - Q* is {least[0].told(count)}, the least Q_max - Q {least[1].told(count)}; "
-    told += f"the median pair lies {100 * np.median(place) if place.size else 0:.0f}% of the way from Q* to Q_max"
+    violations = sum(mean.interval(count)[1] < 0 for mean in below + above)
+    gap = (top - star)[live].reshape(-1)
+    position = np.array([mean.value for mean in below])[gap > 0] / gap[gap > 0]
+    text = f"{violations} of {len(below)} pairs significantly violate a bound ({budget.mdps} stochastic MDPs, {repeats} seeds, "
+    text += f"{steps[-1]:,.0f} steps each); "
+    text += f"smallest Q - Q*: {least[0].text(count)}, smallest Q_max - Q: {least[1].text(count)}; "
+    text += f"the median pair lies {100 * np.median(position) if position.size else 0:.0f}% of the way from Q* to Q_max"
     undershoot = [max(0.0, -float(side.mean(0).min())) for side in low]
     overshoot = [max(0.0, -float(side.mean(0).min())) for side in high]
-    data = {"steps": steps, "place": place, "undershoot": undershoot, "overshoot": overshoot}
-    return Finding("Lemma", "fails" if broken else "holds", told, data)
+    data = {"steps": steps, "position": position, "undershoot": undershoot, "overshoot": overshoot}
+    return Finding("Lemma", "fails" if violations else "holds", text, data)
 
 
 def theorem_4(budget: Budget, rng: np.random.Generator, advance: Advance) -> Finding:
-    """What the greedy policy loses in nearly deterministic MDPs as mu grows, beside the bound."""
+    """The loss of the greedy policy in nearly deterministic MDPs as mu grows, compared with the bound."""
     mus = np.geomspace(0.03, 30, 10)
     target = np.repeat(mus, budget.mdps)
     mdp = near_deterministic(rng, target)
@@ -204,17 +204,17 @@ def theorem_4(budget: Budget, rng: np.random.Generator, advance: Advance) -> Fin
     policies = {
         "GEM": policy_value(mdp, greedy(q.mean(0))),
         "greedy on Q_max": policy_value(mdp, greedy(q_max(mdp))),
-        "worst that Q* <= Q <= Q_max admits": worst_admitted(mdp),
+        "worst policy allowed by Q* <= Q <= Q_max": worst_admitted(mdp),
     }
     loss = {name: (value - policy).max(1) for name, policy in policies.items()}
-    can_fail = (value - solve(mdp, choose=lambda q: q.min(-1)).min(-1)).max(1) > bound  # the worst policy of all would
+    worst = solve(mdp, choose=lambda q: q.min(-1)).min(-1)
+    can_fail = (value - worst).max(1) > bound  # otherwise no policy could violate the bound
     within, count = int((loss["GEM"] <= bound)[can_fail].sum()), int(can_fail.sum())
-    told = f"the loss is within the bound in {share(within, count)} MDPs in which some policy would break it "
-    told += f"({len(bound)} in all, mu from {mus[0]:g} to {mus[-1]:g}); "
-    told += f"it is at most {100 * (loss['GEM'] / bound).max():.1f}% of the bound, on average "
-    told += f"{Mean.of(loss['GEM'][-budget.mdps :]).told()} at mu = {mus[-1]:g} (bound {bound[-1]:g}); "
-    told += (
-        f"the worst policy that the Lemma admits reaches {100 * (loss['worst that Q* <= Q <= Q_max admits'] / bound).max():.0f}%"
-    )
+    allowed = loss["worst policy allowed by Q* <= Q <= Q_max"]
+    text = f"the loss is within the bound in {share(within, count)} MDPs in which some policy violates it "
+    text += f"({len(bound)} MDPs in total, mu from {mus[0]:g} to {mus[-1]:g}); "
+    text += f"it is at most {100 * (loss['GEM'] / bound).max():.1f}% of the bound, on average "
+    text += f"{Mean.of(loss['GEM'][-budget.mdps :]).text()} at mu = {mus[-1]:g} (bound {bound[-1]:g}); "
+    text += f"the worst policy that the Lemma allows reaches {100 * (allowed / bound).max():.0f}%"
     data = {"mus": mus, "bound": 2 * mus / (1 - mdp.gamma), "loss": {name: x.reshape(len(mus), -1) for name, x in loss.items()}}
-    return Finding("Theorem 4", "holds" if within == count else "fails", told, data)
+    return Finding("Theorem 4", "holds" if within == count else "fails", text, data)

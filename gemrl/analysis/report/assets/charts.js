@@ -1,4 +1,4 @@
-// Charts: drawn when they come into view, and drawn again when the theme, the band or the hidden methods change.
+// Charts are drawn when they scroll into view and redrawn when the theme, the band or the hidden methods change.
 function layout(x, y, extra = {}) {
   const axis = { gridcolor: css("--line"), zeroline: false, linecolor: css("--line"), tickfont: { size: 11 }, automargin: true };
   return {
@@ -41,7 +41,7 @@ const seen = new IntersectionObserver(
   { rootMargin: "300px" },
 );
 
-// A chart with many names beside it needs `rows` of them to fit.
+// Creates a chart. A chart with many names on its y axis grows with their number, `rows`.
 function plot(label, make, rows = 0) {
   const style = rows > 9 ? `height: ${5 + 1.5 * rows}rem` : null;
   const element = el("div", { class: "plot", role: "img", "aria-label": label, style });
@@ -50,10 +50,13 @@ function plot(label, make, rows = 0) {
   return element;
 }
 
-// Each number moved up or down by its own width; what is no number stays none.
-const shifted = (middle, width, sign) => middle.map((y, place) => (y === null ? null : y + sign * width[place]));
+// Each value shifted up or down by its own width; missing values stay null.
+const shifted = (middle, width, sign) => middle.map((y, index) => (y === null ? null : y + sign * width[index]));
 
-function lines(name, x, middle, low, high, digits = ",.1f") {
+const SYMBOLS = { o: "circle", s: "square", "^": "triangle-up", D: "diamond", v: "triangle-down", P: "cross", X: "x", p: "pentagon" };
+
+// A line with a band. Points up to step `warmUp`, where nothing was trained yet, get hollow markers.
+function lines(name, x, middle, low, high, { digits = ",.1f", warmUp = -1 } = {}) {
   const look = { ...looks[name], colour: colour(name) };
   const common = { x, name, legendgroup: name, visible: !hidden.has(name) };
   const edge = { ...common, mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
@@ -62,12 +65,16 @@ function lines(name, x, middle, low, high, digits = ",.1f") {
     y: middle,
     mode: x.length > 40 ? "lines" : "lines+markers",
     line: { color: look.colour, width: 2, dash: look.dash },
-    marker: { size: 5, color: look.colour },
+    marker: {
+      size: 7,
+      color: look.colour,
+      symbol: x.map((step) => SYMBOLS[look.marker] + (step <= warmUp ? "-open" : "")),
+    },
     hovertemplate: `<b>%{fullData.name}</b>  %{y:${digits}}<br>%{x:,}<extra></extra>`,
   };
   if (!low) return [line];
   if (x.length === 1) {
-    // a band needs two
+    // a band needs two points
     const error = { type: "data", symmetric: false, array: [high[0] - middle[0]], arrayminus: [middle[0] - low[0]] };
     return [{ ...line, error_y: { ...error, color: look.colour, thickness: 1.5 } }];
   }

@@ -28,32 +28,32 @@ function points(key, rows, x, extra = {}) {
 
 function bands(records, x, titles, extra, digits) {
   return () => ({
-    traces: Object.entries(records).flatMap(([name, it]) => lines(name, x, it.value, it.low, it.high, digits)),
+    traces: Object.entries(records).flatMap(([name, it]) => lines(name, x, it.value, it.low, it.high, { digits })),
     layout: layout(...titles, extra),
   });
 }
 
 function overall() {
-  const { rows, methods, reference, profile, thresholds, efficiency, parts } = data.overall;
+  const { rows, methods, reference, profile, thresholds, efficiency, fractions } = data.overall;
   if (methods.length < 2) return null;
   const absent = data.methods.map(({ name }) => name).filter((name) => !methods.includes(name));
-  const lacking = absent.length ? ` Not here, for want of runs on some task: ${absent.join(", ")}.` : "";
+  const leftOut = absent.length ? ` Left out, because they lack runs on some task: ${absent.join(", ")}.` : "";
   const tasks = ["no task", "the one task", "both tasks"][data.envs.length] || `all ${data.envs.length} tasks`;
   const single = rows.every((row) => row.runs === 1);
-  const intervals = single ? "one run each, so without intervals" : "with stratified bootstrap 95% intervals";
+  const intervals = single ? "one run per task, so without intervals" : "with stratified bootstrap 95% intervals";
   const even = { type: "line", yref: "paper", y0: 0, y1: 1, x0: 0.5, x1: 0.5, line: { width: 1, color: "#888888", dash: "dot" } };
-  const rivals = rows.filter((row) => row.method !== reference);
-  const chances = points("improvement", rivals, `P(${reference} > other)`, { shapes: [even], xaxis: { range: [-0.02, 1.02] } });
-  const reached = bands(
+  const competitors = rows.filter((row) => row.method !== reference);
+  const chances = points("improvement", competitors, `P(${reference} > other)`, { shapes: [even], xaxis: { range: [-0.02, 1.02] } });
+  const profiles = bands(
     profile,
     thresholds,
-    ["normalised score", "part of runs above it"],
+    ["normalised score", "fraction of runs above it"],
     { yaxis: { range: [-0.02, 1.02] } },
     ".2f",
   );
-  const early = bands(efficiency, parts, ["part of training", "normalised IQM"], { xaxis: { tickformat: ".0%" } }, ".3f");
+  const efficiencies = bands(efficiency, fractions, ["fraction of training", "normalised IQM"], { xaxis: { tickformat: ".0%" } }, ".3f");
   return [
-    note(`Normalised scores of all runs on ${tasks}, ${intervals}.${lacking}`),
+    note(`Normalised scores of all runs on ${tasks}, ${intervals}.${leftOut}`),
     cards(
       card(
         "Interquartile mean",
@@ -62,11 +62,11 @@ function overall() {
       ),
       card(
         `Is ${reference} better?`,
-        `probability that a run of ${reference} beats one of the other on the same task`,
-        plot("Probability of improvement", chances, rivals.length),
+        `probability that a run of ${reference} beats a run of the other method on the same task`,
+        plot("Probability of improvement", chances, competitors.length),
       ),
-      card("Sample efficiency", "interquartile mean as training goes on", plot("Sample efficiency", early)),
-      card("Performance profile", "how many runs reach each score", plot("Performance profile", reached)),
+      card("Sample efficiency", "interquartile mean during training", plot("Sample efficiency", efficiencies)),
+      card("Performance profile", "fraction of runs above each score", plot("Performance profile", profiles)),
     ),
   ];
 }

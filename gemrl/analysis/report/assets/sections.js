@@ -1,4 +1,4 @@
-// Each section is a title and a function that gives its elements, or null where there is nothing to show.
+// Each section has a title and a function that returns its elements, or null if there is nothing to show.
 
 function scores() {
   const rows = data.methods.map(({ name }) => {
@@ -17,26 +17,26 @@ function scores() {
     return [`${number(score.mean)} ± ${number(score.std, score.mean)}`, el("small", {}, span(score.low, score.high))];
   };
   const columns = data.envs.map(({ id }) => ({ ...numbers(id, id, (row) => cell(row.own[id])), best: best(id) }));
-  const sure = ({ runs, low, high }) => el("small", {}, runs === 1 ? "1 run a task" : span(low, high));
-  const middle = (row) => (row.over ? [number(row.overall), sure(row.over)] : "–");
+  const certainty = ({ runs, low, high }) => el("small", {}, runs === 1 ? "1 run per task" : span(low, high));
+  const middle = (row) => (row.over ? [number(row.overall), certainty(row.over)] : "–");
   if (data.envs.length > 1 && data.overall.rows)
     columns.push({ ...numbers("all tasks, normalised IQM", "overall", middle), best: best("overall") });
   return [
     note(
-      "Mean ± standard deviation of runs, as the paper reports, and the bootstrap 95% interval of the mean. A run's score is the " +
-        "mean return of its evaluations in the last tenth of training. With fewer than five runs such intervals are too narrow.",
+      "Mean ± standard deviation over runs, as in the paper, and the bootstrap 95% interval of the mean. The score of a run is the " +
+        "mean return of its evaluations in the last tenth of training. With fewer than five runs the intervals are too narrow.",
     ),
     table([method, ...columns], rows, { label: "Scores" }),
     folded(
-      "Every number",
-      everyScore(),
-      note("Area under curve: the mean return over training. Normalised: by task, 0 and 1 are"),
+      "All numbers",
+      allScores(),
+      note("Area under curve: the mean return over training. Normalised scores: the returns that count as 0 and 1 are, by task:"),
       scales(),
     ),
   ];
 }
 
-function everyScore() {
+function allScores() {
   const plain = {
     runs: "runs",
     mean: "mean",
@@ -49,7 +49,7 @@ function everyScore() {
   const columns = Object.entries({ ...plain, normalised: "normalised", error: "estimation error" });
   const step = numbers("at step", "step", (row) => whole(row.step));
   return table([method, task, step, ...columns.map(([key, title]) => numbers(title, key))], data.scores, {
-    label: "Every score",
+    label: "All scores",
   });
 }
 
@@ -59,9 +59,11 @@ function scales() {
 }
 
 function curves() {
-  const zoom = touch ? "" : "; drag over a chart to zoom, double-click to go back";
+  const zoom = touch ? "" : "; drag in a chart to zoom in, double-click to reset";
+  const untrained = data.envs.some((env) => Object.values(env.returns).some((curve) => curve.steps[0] <= curve.warm_up));
+  const hollow = untrained ? " Hollow markers: evaluations before training starts." : "";
   return [
-    note(`Mean over runs by steps. A method's name hides or shows it everywhere${zoom}.`),
+    note(`Mean over runs. Click a method to hide or show it in all charts${zoom}.${hollow}`),
     controls(),
     cards(...data.envs.map((env) => curveCard(env, "returns"))),
   ];
@@ -71,32 +73,32 @@ function others() {
   if (!data.otherMethods.length) return null;
   const shared = data.shared.flatMap(({ ours, ...row }) => Object.entries(ours).map(([name, value]) => ({ ...row, name, ours: value })));
   const columns = [
-    words("theirs", "method", (row) => named(row.method)),
-    words("their task", "env"),
+    words("external method", "method", (row) => named(row.method)),
+    words("external task", "env"),
     numbers("step", "step", (row) => whole(row.step)),
-    numbers("their return", "value"),
+    numbers("external return", "value"),
     numbers("our return", "ours"),
-    words("ours", "name", (row) => named(row.name)),
-    words("our task", "beside"),
+    words("our method", "name", (row) => named(row.name)),
+    words("our task", "our_env"),
     words("source", "source"),
   ];
   return [
     note(
-      "From files of other people's numbers. Versions of environments differ, and so do evaluations: compare with care. " +
-        "Their curves and marks are in the charts above; those beyond our runs come into view with a double-click on a chart.",
+      "Results from the given CSV files. Environment versions and evaluation protocols may differ: compare with care. " +
+        "External results also appear in the charts above; double-click a chart to see those beyond the last step of our runs.",
     ),
     shared.length
-      ? table(columns, shared, { label: "Beside other people's results" })
-      : note("None of their steps lies within our runs."),
+      ? table(columns, shared, { label: "External results" })
+      : note("No external result lies within the steps of our runs."),
   ];
 }
 
 function errors() {
-  const soft = data.recipes.some(({ algo }) => algo === "sac") ? " The values of sac have entropy in them." : "";
+  const soft = data.recipes.some(({ algo }) => algo === "sac") ? " The values of sac include the entropy bonus." : "";
   return [
     note(
-      "How far the critics are from the returns that the policy really gets: Q(s, a) minus the discounted return that followed, " +
-        `mean over the steps of evaluation episodes. Above zero is overestimation.${soft}`,
+      "Q(s, a) minus the discounted return that the policy actually obtained afterwards, averaged over the steps of the " +
+        `evaluation episodes. Values above zero mean overestimation.${soft}`,
     ),
     cards(...data.envs.map((env) => curveCard(env, "errors"))),
   ];
@@ -106,33 +108,33 @@ function recipes() {
   return data.recipes.map((recipe) => {
     const rows = recipe.fields.map(([field, theirs, own]) => ({ field, theirs, own }));
     const columns = [coded("field", "field"), coded(recipe.reference, "theirs"), coded(recipe.method, "own")];
-    const found = rows.length ? [table(columns, rows, { label: `${recipe.method} beside ${recipe.reference}` })] : [];
-    const places = (values) => Object.entries(values).map(([env, value]) => `${exact(value)} on ${env}`);
-    const tasks = recipe.by_task.map(([field, values]) => note(`${field} depends on the task: ${places(values).join("; ")}`));
+    const found = rows.length ? [table(columns, rows, { label: `${recipe.method} compared with ${recipe.reference}` })] : [];
+    const byTask = (values) => Object.entries(values).map(([env, value]) => `${exact(value)} on ${env}`);
+    const tasks = recipe.by_task.map(([field, values]) => note(`${field} depends on the task: ${byTask(values).join("; ")}`));
     const summary = [recipe.summary, difference(recipe, rows)].filter(Boolean).join("; ");
-    const inside = rows.length > 6 ? [folded("Show them", ...found)] : found;
+    const inside = rows.length > 6 ? [folded("Show fields", ...found)] : found;
     return el("div", {}, el("h3", {}, named(recipe.method)), note(summary), ...inside, ...tasks);
   });
 }
 
 function difference(recipe, rows) {
-  if (recipe.method === recipe.reference) return "what the others are compared with";
+  if (recipe.method === recipe.reference) return "the reference that the others are compared with";
   if (!rows.length) return `no field differs from ${recipe.reference}`;
   return `${plural(rows.length, "field")} differ${rows.length === 1 ? "s" : ""} from ${recipe.reference} on ${recipe.env}`;
 }
 
 function cost() {
-  const each = numbers("time a run", "minutes_each", (row) => hours(row.minutes_each / 60));
-  const all = numbers("time in all", "hours", (row) => hours(row.hours));
+  const each = numbers("time per run", "minutes_each", (row) => hours(row.minutes_each / 60));
+  const all = numbers("total time", "hours", (row) => hours(row.hours));
   const columns = [method, task, numbers("runs", "runs"), all, each, numbers("steps / s", "speed")];
   if (!data.cost.length) return null;
   return [
-    note("Wall-clock time of training with its evaluations, as each run measured it."),
+    note("Wall-clock time of training, including evaluations, as recorded by each run."),
     table(columns, data.cost, { label: "Cost" }),
   ];
 }
 
-function everyRun() {
+function allRuns() {
   const steps = (run) => whole(run.lastStep) + (run.finished ? "" : ` of ${whole(run.facts.steps)}`);
   const time = [numbers("time", "hours", (run) => hours(run.hours)), numbers("steps / s", "speed")];
   const columns = [
@@ -145,8 +147,8 @@ function everyRun() {
   ];
   const open = (run) => (location.hash = `run-${data.runs.indexOf(run)}`);
   return [
-    note("A row opens the run: its own curve, settings and versions."),
-    table([...columns, coded("folder", "place")], data.runs, { open, label: "Every run" }),
+    note("Click a row to open the run: its curve, settings and versions."),
+    table([...columns, coded("folder", "folder")], data.runs, { open, label: "All runs" }),
   ];
 }
 
@@ -159,10 +161,10 @@ const sections = {
   scores: ["Scores", scores],
   curves: ["Learning curves", curves],
   overall: ["Over all tasks", overall],
-  others: ["Beside other people's results", others],
+  others: ["External results", others],
   errors: ["Estimation error", errors],
-  recipes: ["What each recipe differs in", recipes],
+  recipes: ["Differences between recipes", recipes],
   cost: ["Cost", cost],
-  runs: ["Every run", everyRun],
+  runs: ["All runs", allRuns],
   missing: ["Left out", missing],
 };

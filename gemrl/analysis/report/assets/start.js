@@ -1,5 +1,5 @@
-// The theme: what the system prefers until the switch is used; then what was chosen, where the browser can remember it.
-const remembered = {
+// The theme: that of the system until the reader switches it; the choice is stored if the browser allows it.
+const storedTheme = {
   get: () => {
     try {
       return localStorage.getItem("gemrl-theme");
@@ -11,39 +11,39 @@ const remembered = {
     try {
       localStorage.setItem("gemrl-theme", name);
     } catch {
-      /* not remembered */
+      /* storage is blocked: the choice lasts until the page is closed */
     }
   },
 };
 const preferred = matchMedia("(prefers-color-scheme: dark)");
-function dress(name) {
+function applyTheme(name) {
   document.documentElement.dataset.theme = name;
   document.querySelector("#theme .word").textContent = name === "dark" ? "Light" : "Dark";
   redraw();
 }
 document.getElementById("theme").addEventListener("click", () => {
   const name = document.documentElement.dataset.theme === "dark" ? "light" : "dark";
-  remembered.set(name);
-  dress(name);
+  storedTheme.set(name);
+  applyTheme(name);
 });
 preferred.addEventListener("change", () => {
-  if (!remembered.get()) dress(preferred.matches ? "dark" : "light");
+  if (!storedTheme.get()) applyTheme(preferred.matches ? "dark" : "light");
 });
-dress(remembered.get() || (preferred.matches ? "dark" : "light"));
+applyTheme(storedTheme.get() || (preferred.matches ? "dark" : "light"));
 
 const unfinished = data.runs.filter((run) => !run.finished).length;
 const spent = data.runs.reduce((sum, run) => sum + (run.hours || 0), 0);
 const counted = [plural(data.methods.length, "method"), plural(data.envs.length, "task")].join(" on ");
 document.getElementById("lead").textContent =
-  `${plural(data.runs.length, "run")} of ${counted}${spent ? `, ${hours(spent)} of computing` : ""}.` +
-  (unfinished ? ` ${plural(unfinished, "run")} not finished: left out of scores where others are.` : "");
+  `${plural(data.runs.length, "run")} of ${counted}${spent ? `, ${hours(spent)} of training time` : ""}.` +
+  (unfinished ? ` ${plural(unfinished, "run")} not finished; left out of the scores on tasks that have finished runs.` : "");
 document.getElementById("footer").textContent =
-  `Written by gemrl ${data.version}. Everything is in this one file; it asks nothing of the network.`;
+  `Written by gemrl ${data.version}. This file is self-contained and makes no network requests.`;
 const links = new Map();
 for (const [id, [title, make]] of Object.entries(sections)) {
-  const made = make();
-  if (!made) continue;
-  const section = el("section", { id }, el("h2", {}, title), ...made);
+  const content = make();
+  if (!content) continue;
+  const section = el("section", { id }, el("h2", {}, title), ...content);
   document.getElementById("sections").append(section);
   const link = el("a", { href: `#${id}` }, title);
   document.querySelector("nav ol").append(el("li", {}, link));
@@ -57,4 +57,4 @@ const spy = new IntersectionObserver(
   { rootMargin: "-20% 0px -70% 0px" },
 );
 links.forEach((_, section) => spy.observe(section));
-follow();
+openLinkedRun();

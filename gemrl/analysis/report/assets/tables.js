@@ -1,4 +1,4 @@
-// Tables whose columns sort: columns are {title, key, text?, show?}, rows are records; sorting is by row[key].
+// Sortable tables: columns are {title, key, text?, show?}, rows are records; a column sorts by row[key].
 function table(columns, rows, { open = null, label = "" } = {}) {
   const body = el("tbody");
   const heads = columns.map((column) => {
@@ -9,12 +9,12 @@ function table(columns, rows, { open = null, label = "" } = {}) {
   function fill(sorted) {
     body.replaceChildren(
       ...sorted.map((row) => {
-        const cells = columns.map((column, place) => {
+        const cells = columns.map((column, index) => {
           const shown = column.show ? column.show(row) : column.text ? exact(row[column.key]) : number(row[column.key]);
           const kind = {
             class: [column.text ? "text" : "", column.best && column.best(row) ? "best" : ""].join(" ").trim() || null,
           };
-          return el(place ? "td" : "th", place ? kind : { ...kind, scope: "row" }, ...[shown].flat());
+          return el(index ? "td" : "th", index ? kind : { ...kind, scope: "row" }, ...[shown].flat());
         });
         if (!open) return el("tr", {}, ...cells);
         const go = () => open(row);
@@ -40,14 +40,14 @@ function table(columns, rows, { open = null, label = "" } = {}) {
         return rising ? compared : -compared;
       }),
     );
-    heads.forEach((head, place) => {
-      if (columns[place] === column) head.setAttribute("aria-sort", rising ? "ascending" : "descending");
+    heads.forEach((head, index) => {
+      if (columns[index] === column) head.setAttribute("aria-sort", rising ? "ascending" : "descending");
       else head.removeAttribute("aria-sort");
     });
   }
   fill(rows);
-  const whole = el("table", { "aria-label": label || null }, el("thead", {}, el("tr", {}, ...heads)), body);
-  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label || null }, whole);
+  const inner = el("table", { "aria-label": label || null }, el("thead", {}, el("tr", {}, ...heads)), body);
+  return el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label || null }, inner);
 }
 
 const words = (title, key, show) => ({ title, key, show, text: true });
