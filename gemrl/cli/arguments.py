@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, TypeAlias
 
 from gemrl.core.processes import ENV_TIMEOUT
-
-Subcommands: TypeAlias = "argparse._SubParsersAction[Any]"
-"""The object that commands are added to; argparse has no public name for it."""
 
 
 def whole(text: str) -> int:

@@ -5,30 +5,30 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gemrl.cli.arguments import Subcommands
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from gemrl.analysis.report.comparison import match_results, read_points
+from gemrl.analysis.report.markdown import digits
+from gemrl.analysis.report.summary import shared_rows
+from gemrl.analysis.results.collection import Collection, collect
+from gemrl.cli.console import show
 from gemrl.cli.report import add_page_options, publish
 from gemrl.core.exceptions import BadValue
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from gemrl.analysis.results.collection import Collection
 
 MAX_METHODS = 6
 """Methods shown in the terminal; the HTML page shows all of them."""
 
 
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "compare",
-        help="compare runs with published results",
-        description="Print the returns of runs next to published returns at the same steps, and write a report with both curves.",
-        epilog="FILE has the columns method, env, step, return and optionally source. Environment versions may differ.",
-        allow_abbrev=False,
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = (
+        "Print the returns of runs next to published returns at the same steps, and write a report with both curves."
     )
+    parser.epilog = "FILE has the columns method, env, step, return and optionally source. Environment versions may differ."
     add_page_options(parser, "compare.html")
     parser.add_argument(
         "--csv", type=Path, action="append", required=True, metavar="FILE", help="published results; may be given several times"
@@ -38,10 +38,6 @@ def add(commands: Subcommands) -> None:
 
 def compare(options: argparse.Namespace) -> int:
     """Prints both results and writes the page with both; returns the exit code."""
-    from gemrl.analysis.report.comparison import match_results, read_points
-    from gemrl.analysis.report.summary import shared_rows
-    from gemrl.analysis.results.collection import collect
-    from gemrl.cli.console import show
 
     collection = collect(options.runs)
     points = [point for file in options.csv for point in read_points(file)]
@@ -61,9 +57,6 @@ def compare(options: argparse.Namespace) -> int:
 
 def comparison_table(collection: Collection, rows: Sequence[dict[str, Any]]) -> Table:
     """A table of published returns and ours, for the terminal."""
-    from rich import box
-    from rich.markup import escape
-    from rich.table import Table
 
     every = [name for name in collection.methods if any(name in row["ours"] for row in rows)]
     names, more = every[:MAX_METHODS], len(every) - MAX_METHODS
@@ -78,6 +71,5 @@ def comparison_table(collection: Collection, rows: Sequence[dict[str, Any]]) -> 
 
 
 def _formatted(value: float) -> str:
-    from gemrl.analysis.report.markdown import digits
 
     return f"{value:,.{digits(value)}f}"

@@ -6,20 +6,20 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
-from gemrl.cli.arguments import Subcommands, add_device, count, whole
+from gemrl.analysis.video import check_mode, check_screen, check_video, record, watch
+from gemrl.cli.arguments import add_device, count, whole
 from gemrl.cli.text import counted
 from gemrl.core.exit_codes import DONE
+from gemrl.experiments.description import env_title, environment_of
+from gemrl.experiments.run_folder import describe
+from gemrl.training.display import evaluation_line
+from gemrl.training.evaluation import Evaluator
 
 
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "evaluate",
-        help="evaluate a trained model, record a video or watch it",
-        description="Evaluate the trained model of a run with its deterministic policy.",
-        epilog="Videos of MuJoCo tasks are rendered off-screen with EGL (on Debian: apt install libegl1).",
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = "Evaluate the trained model of a run with its deterministic policy."
+    parser.epilog = "Videos of MuJoCo tasks are rendered off-screen with EGL (on Debian: apt install libegl1)."
     parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
     parser.add_argument("--episodes", type=count, default=10, metavar="K", help="number of episodes (default: 10)")
     parser.add_argument(
@@ -36,9 +36,6 @@ def add(commands: Subcommands) -> None:
 
 def evaluate(options: argparse.Namespace) -> int:
     """Evaluates the model of a run, records or shows an episode; returns the exit code."""
-    from gemrl.analysis.video import check_mode, check_screen, check_video, record, watch
-    from gemrl.experiments.description import env_title, environment_of
-    from gemrl.experiments.run_folder import describe
 
     run = describe(options.run)
     environment, seed = environment_of(run), run["seed"] if options.seed is None else options.seed
@@ -49,8 +46,6 @@ def evaluate(options: argparse.Namespace) -> int:
         check_mode(environment, "human")
     environment().close()
     from gemrl.experiments.loading import load  # JAX loads slowly, so errors of the environment are reported first
-    from gemrl.training.display import evaluation_line
-    from gemrl.training.evaluation import Evaluator
 
     model = load(options.run, device=options.device)
     if options.video:

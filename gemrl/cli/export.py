@@ -5,19 +5,15 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gemrl.cli.arguments import Subcommands
+from gemrl.analysis.report.rl_zoo3 import export_runs
+from gemrl.analysis.results.collection import collect
 from gemrl.cli.text import counted
 from gemrl.core.exit_codes import DONE
 
 
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "export",
-        help="export runs to the format of rl-zoo3",
-        description="Write each run below a folder to OUT/<method>/<env>_<n>/evaluations.npz, which rl-zoo3 can plot.",
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = "Write each run below a folder to OUT/<method>/<env>_<n>/evaluations.npz, which rl-zoo3 can plot."
     parser.add_argument("runs", type=Path, metavar="DIR", help="the folder of runs")
     parser.add_argument("--out", type=Path, default=Path("logs"), metavar="OUT", help="output folder (default: logs)")
     parser.set_defaults(command=export)
@@ -25,8 +21,6 @@ def add(commands: Subcommands) -> None:
 
 def export(options: argparse.Namespace) -> int:
     """Writes evaluations.npz for every run; returns the exit code."""
-    from gemrl.analysis.report.rl_zoo3 import export_runs
-    from gemrl.analysis.results.collection import collect
 
     collection = collect(options.runs)
     written = export_runs(collection, options.out)

@@ -5,22 +5,20 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from gemrl.cli.arguments import Subcommands
+from gemrl.analysis.figures.paper import chosen, draw
+from gemrl.analysis.results.collection import collect
+from gemrl.cli.console import working
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
+from gemrl.core.files import write_bytes
 
 FORMATS = ("png", "svg", "pdf")
 
 
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "figure",
-        help="draw a figure of the paper from runs",
-        description="Draw a figure of the paper from a study's runs, as PNG, SVG and PDF. Panels without runs are left out.",
-        epilog="NAME is mujoco, ablation, nstep, atari, atari-rollout or atari-sticky, the name of the study in DIR, or all.",
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = "Draw a figure of the paper from a study's runs, as PNG, SVG and PDF. Panels without runs are left out."
+    parser.epilog = "NAME is mujoco, ablation, nstep, atari, atari-rollout or atari-sticky, the name of the study in DIR, or all."
     parser.add_argument("name", metavar="NAME", help="name of a study, or `all` for every task that has runs")
     parser.add_argument(
         "--runs", type=Path, metavar="DIR", help="the folder of runs (default: studies/NAME if it exists, else runs)"
@@ -44,10 +42,6 @@ def _window(text: str) -> int:
 
 def figure(options: argparse.Namespace) -> int:
     """Draws a figure, writes its files and prints what is missing in it; returns the exit code."""
-    from gemrl.analysis.figures.paper import chosen, draw
-    from gemrl.analysis.results.collection import collect
-    from gemrl.cli.console import working
-    from gemrl.core.files import write_bytes
 
     collection = collect(options.runs or first_folder(Path("studies", options.name)))
     with working("drawing"):

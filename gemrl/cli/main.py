@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
-from gemrl.cli import algos, compare, evaluate, export, figure, memory, report, resume, study, theory, train
 from gemrl.core.exceptions import BadValue, GemrlError, UnknownName
 from gemrl.core.exit_codes import FAILED, INTERRUPTED, WRONG_USE
 from gemrl.core.suggestions import unknown
 from gemrl.core.version import __version__
 
-COMMANDS = (train, resume, evaluate, memory, study, figure, report, compare, export, algos, theory)
-"""The modules of all commands. Each has a function `add`."""
+COMMANDS = {
+    "train": "train an agent on an environment",
+    "resume": "continue a run that was stopped or killed",
+    "evaluate": "evaluate a trained model, record a video or watch it",
+    "memory": "show the memory of a run as statistics and a figure",
+    "study": "run a study (recipes x environments x seeds) from the paper, or your own",
+    "figure": "draw a figure of the paper from runs",
+    "report": "write one HTML file about a folder of runs",
+    "compare": "compare runs with published results",
+    "export": "export runs to the format of rl-zoo3",
+    "algos": "list the algorithms and how they differ",
+    "theory": "check the paper's theorems by experiment",
+}
+"""What each command does. Its options are in the module of its name, which is imported when the command is used."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,13 +69,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--version", action="version", version=f"gemrl {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=_Parser)
-    for command in COMMANDS:
-        command.add(commands)
+    for name, summary in COMMANDS.items():
+        commands.add_parser(name, help=summary, allow_abbrev=False)
     if not arguments:
         parser.print_help()
         raise SystemExit(WRONG_USE)
-    if arguments[0] not in commands.choices and not arguments[0].startswith("-"):
-        raise unknown("command", arguments[0], commands.choices, f"; known: {', '.join(commands.choices)}")
+    if arguments[0] in COMMANDS:
+        importlib.import_module(f"gemrl.cli.{arguments[0]}").configure(commands.choices[arguments[0]])
+    elif not arguments[0].startswith("-"):
+        raise unknown("command", arguments[0], COMMANDS, f"; known: {', '.join(COMMANDS)}")
     options, rest = parser.parse_known_args(arguments)
     if rest:
         _reject(rest[0], commands.choices.get(arguments[0], parser))

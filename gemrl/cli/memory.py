@@ -7,29 +7,29 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from gemrl.analysis.figures.memory import PANELS
-from gemrl.cli.arguments import Subcommands, count
+from gemrl.analysis.figures.memory import PANELS, check_panels, draw
+from gemrl.analysis.figures.memory_panels import View, newest_whole
+from gemrl.analysis.memory_view import MemoryView, Numbers, planner_of, view_memory
+from gemrl.cli.arguments import count
+from gemrl.cli.console import working
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
+from gemrl.core.files import write_bytes
 from gemrl.core.suggestions import unknown
+from gemrl.experiments.description import env_title
+from gemrl.experiments.run_folder import describe, recipe_of
 
 if TYPE_CHECKING:
-    from gemrl.analysis.memory_view import MemoryView
     from gemrl.training.model import Model
 
 FORMATS = ("png", "pdf", "svg")
 """File formats of the figure."""
 
 
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "memory",
-        help="show the memory of a run as statistics and a figure",
-        description="Show the memory of a run: planned returns along its trajectories, and the rollouts that were chosen.",
-        epilog="docs/how-gem-works.md explains every panel.",
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = "Show the memory of a run: planned returns along its trajectories, and the rollouts that were chosen."
+    parser.epilog = "docs/how-gem-works.md explains every panel."
     parser.add_argument(
         "run", type=Path, metavar="RUN", help="the run folder; its recipe must plan returns (gem and its ablations do)"
     )
@@ -51,13 +51,6 @@ def add(commands: Subcommands) -> None:
 
 def show_memory(options: argparse.Namespace) -> int:
     """Loads the memory of a run, prints statistics and draws it; returns the exit code."""
-    from gemrl.analysis.figures.memory import check_panels, draw
-    from gemrl.analysis.figures.memory_panels import View, newest_whole
-    from gemrl.analysis.memory_view import planner_of, view_memory
-    from gemrl.cli.console import working
-    from gemrl.core.files import write_bytes
-    from gemrl.experiments.description import env_title
-    from gemrl.experiments.run_folder import describe, recipe_of
 
     folder: Path = options.run
     run = describe(folder)
@@ -100,7 +93,6 @@ def load(folder: Path) -> Model:
 
 def lines(memory: MemoryView) -> list[str]:
     """Statistics of a memory, one line each."""
-    from gemrl.analysis.memory_view import Numbers
 
     numbers, cap = Numbers.of(memory), memory.planner.rollout_cap
     waiting = f"; {memory.waiting:,} newer rows have no planned return yet" if memory.waiting else ""

@@ -5,26 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from gemrl.cli.arguments import Subcommands
+from gemrl.analysis.report.markdown import score_table
+from gemrl.analysis.report.page import write_page
+from gemrl.analysis.results.collection import Collection, collect
+from gemrl.cli.console import working
 from gemrl.cli.figure import RUNS, first_folder
 from gemrl.cli.text import counted
 from gemrl.core.exceptions import BadValue
 from gemrl.core.exit_codes import DONE
 
-if TYPE_CHECKING:
-    from gemrl.analysis.results.collection import Collection
 
-
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "report",
-        help="write one HTML file about a folder of runs",
-        description="Write one self-contained HTML file about all runs below a folder: curves, scores, cost and settings.",
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = "Write one self-contained HTML file about all runs below a folder: curves, scores, cost and settings."
     add_page_options(parser, "report.html", required=False)
     parser.add_argument("--table", action="store_true", help="print the scores as a Markdown table instead")
     parser.set_defaults(command=report)
@@ -41,8 +36,6 @@ def add_page_options(parser: argparse.ArgumentParser, name: str, *, required: bo
 
 def report(options: argparse.Namespace) -> int:
     """Writes the page, or prints its scores; returns the exit code."""
-    from gemrl.analysis.report.markdown import score_table
-    from gemrl.analysis.results.collection import collect
 
     folder = options.runs or first_folder(RUNS, Path("studies"))
     if not options.table:
@@ -57,8 +50,6 @@ def report(options: argparse.Namespace) -> int:
 
 def publish(options: argparse.Namespace, collection: Collection, target: Path, others: Sequence[dict[str, Any]]) -> int:
     """Writes the page about a collection, with published results, and prints a summary; returns the exit code."""
-    from gemrl.analysis.report.page import write_page
-    from gemrl.cli.console import working
 
     with working("writing the report"):
         size = write_page(collection, target, title=options.title, videos=not options.no_videos, others=others)

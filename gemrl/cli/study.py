@@ -5,32 +5,34 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gemrl.cli.arguments import Subcommands, count
+from rich import box
+from rich.table import Table
+
+from gemrl.cli.arguments import count
+from gemrl.cli.console import show
+from gemrl.cli.study_table import StudyDisplay
 from gemrl.cli.text import counted
+from gemrl.cli.theory import show_theory
 from gemrl.core.exceptions import BadValue, RunFolderError
 from gemrl.core.exit_codes import DONE, FAILED, INTERRUPTED
-from gemrl.core.processes import ENV_TIMEOUT
+from gemrl.core.locking import exclusive
+from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now
 from gemrl.experiments.executors.base import Executor, ExecutorOptions
 from gemrl.experiments.executors.registry import EXECUTORS
+from gemrl.experiments.run_folder import describe, holds_run
 from gemrl.experiments.studies.catalog import STUDIES, study
+from gemrl.experiments.studies.estimates import Estimate, duration_text, makespan, run_progress
+from gemrl.experiments.studies.folder import Keep, PlannedRun, planned, write_study
+from gemrl.experiments.studies.runner import State, StudyRunner
 from gemrl.experiments.studies.study import Study, TheoryStudy
-
-if TYPE_CHECKING:
-    from gemrl.experiments.studies.folder import Keep, PlannedRun
-    from gemrl.experiments.studies.runner import StudyRunner
+from gemrl.experiments.versions import other_source
 
 
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "study",
-        help="run a study (recipes x environments x seeds) from the paper, or your own",
-        description="Run a study. It can be stopped at any time; the same command continues it.",
-        epilog="Without NAME, all studies are listed. See also docs/studies.md.",
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = "Run a study. It can be stopped at any time; the same command continues it."
+    parser.epilog = "Without NAME, all studies are listed. See also docs/studies.md."
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"{', '.join(STUDIES)}, or a TOML file with your own study")
     parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the study (default: studies/<name>)")
     parser.add_argument(
@@ -109,10 +111,6 @@ def run_study(options: argparse.Namespace) -> int:
 
 def _list_studies() -> int:
     """Prints a table of all named studies."""
-    from rich import box
-    from rich.table import Table
-
-    from gemrl.cli.console import show
 
     table = Table("study", "description", "recipes", "environments", "seeds", "steps", box=box.SIMPLE_HEAD)
     for name, known in STUDIES.items():
@@ -134,7 +132,6 @@ def _run_theory(options: argparse.Namespace, out: Path) -> int:
         if name not in ALLOWED_FOR_THEORY and value not in (None, False, 0.0):
             option = {"settings": "set"}.get(name, name.replace("_", "-"))
             raise BadValue(f"the study {options.name} does not train, so --{option} does not apply; see `gemrl theory`")
-    from gemrl.cli.theory import show_theory
 
     if options.dry_run:
         print(f"would run the experiments of `gemrl theory` in {out}; takes a minute or two")
@@ -144,8 +141,6 @@ def _run_theory(options: argparse.Namespace, out: Path) -> int:
 
 def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
     """Trains all runs of a study; returns the exit code."""
-    from gemrl.core.locking import exclusive
-    from gemrl.experiments.studies.folder import Keep, planned, write_study
 
     given = {"--checkpoint-every": options.checkpoint_every, "--env-timeout": options.env_timeout}
     extra = [argument for name, value in given.items() if value is not None for argument in (name, str(value))]
@@ -168,9 +163,6 @@ def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
 
 def _print_plan(chosen: Study, plans: list[PlannedRun], workers: int, out: Path) -> None:
     """Prints how many runs there are, warnings about them and an estimate of the time."""
-    from gemrl.experiments.run_folder import describe, holds_run
-    from gemrl.experiments.studies.estimates import Estimate, duration_text, makespan, run_progress
-    from gemrl.experiments.versions import other_source
 
     done = [plan for plan in plans if plan.done]
     rest = [plan for plan in plans if plan not in done]
@@ -193,9 +185,6 @@ def _print_plan(chosen: Study, plans: list[PlannedRun], workers: int, out: Path)
 
 def _run_all(name: str, plans: list[PlannedRun], executor: Executor, out: Path, keep: Keep) -> int:
     """Runs everything that is not done, with a live display; returns the exit code."""
-    from gemrl.cli.study_table import StudyDisplay
-    from gemrl.core.processes import Interrupts, end_now
-    from gemrl.experiments.studies.runner import StudyRunner
 
     def on_second() -> None:
         runner.kill()
@@ -213,7 +202,6 @@ def _run_all(name: str, plans: list[PlannedRun], executor: Executor, out: Path, 
 
 def _print_result(runner: StudyRunner, name: str, out: Path, say: Callable[[str], None]) -> int:
     """Prints how the study ended and what to do next; returns the exit code."""
-    from gemrl.experiments.studies.runner import State
 
     done, failed, stopped = (len(runner.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))
     if stopped:

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import importlib.metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from gemrl.cli.arguments import Subcommands, whole
+import numpy as np
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+from gemrl.analysis.figures.theory import draw
+from gemrl.analysis.theory.evidence import Finding
+from gemrl.analysis.theory.experiments import EXPERIMENTS
+from gemrl.analysis.theory.theorems import FULL, QUICK, Budget
+from gemrl.cli.arguments import whole
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
-
-if TYPE_CHECKING:
-    import numpy as np
-
-    from gemrl.analysis.theory.evidence import Finding
-    from gemrl.analysis.theory.theorems import Budget
+from gemrl.core.files import write_bytes, write_json
+from gemrl.experiments.versions import versions
 
 
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "theory",
-        help="check the paper's theorems by experiment",
-        description="Check the paper's theorems by experiment: a figure and a one-line verdict for each.",
-        allow_abbrev=False,
-    )
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = "Check the paper's theorems by experiment: a figure and a one-line verdict for each."
     parser.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="output folder (default: theory)")
     parser.add_argument(
         "--full", action="store_true", help="more MDPs, seeds and samples for smoother figures; takes much longer"
@@ -36,13 +35,6 @@ def add(commands: Subcommands) -> None:
 
 def show_theory(folder: Path, *, full: bool = False, seed: int = 0) -> int:
     """Runs every experiment, prints the verdicts and writes the figures and theory.json; returns the exit code."""
-    import numpy as np
-
-    from gemrl.analysis.figures.theory import draw
-    from gemrl.analysis.theory.experiments import EXPERIMENTS
-    from gemrl.analysis.theory.theorems import FULL, QUICK
-    from gemrl.core.files import write_bytes, write_json
-    from gemrl.experiments.versions import versions
 
     budget, lines = FULL if full else QUICK, []
     try:
@@ -68,10 +60,6 @@ def picture(folder: Path, name: str) -> Path:
 
 def run(name: str, budget: Budget, rng: np.random.Generator) -> Finding:
     """Runs one experiment, with a progress bar on a terminal."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    from gemrl.analysis.theory.experiments import EXPERIMENTS
 
     experiment, parts = EXPERIMENTS[name]
     console = Console()

@@ -4,30 +4,28 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from gemrl.algorithms.registry import recipe
-from gemrl.cli.arguments import Subcommands, add_device, add_env_args, add_env_timeout, count, fraction, whole
+from gemrl.analysis.figures.learning_curve import learning_curve
+from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, count, fraction, whole
+from gemrl.cli.console import Terminal
 from gemrl.core.exit_codes import DONE, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
 from gemrl.envs.arguments import parse_env_args, with_sticky
-from gemrl.training.trackers import TRACKERS
+from gemrl.experiments.new_run import new_description
+from gemrl.experiments.run_folder import describe
+from gemrl.experiments.run_interface import Outcome, TrainOptions, run_info
+from gemrl.experiments.run_logs import read_evaluations
+from gemrl.training.trackers import TRACKERS, tracker_named
 
-if TYPE_CHECKING:
-    from gemrl.cli.console import Terminal
-    from gemrl.experiments.run_interface import Outcome
 
-
-def add(commands: Subcommands) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "train",
-        help="train an agent on an environment",
-        description="Train an agent on a Gymnasium environment. Vector observations work with continuous and discrete actions, "
-        "images and discrete observations with discrete actions.",
-        epilog="To list all fields for --set: gemrl algos --fields",
-        allow_abbrev=False,
+def configure(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of the command to its parser."""
+    parser.description = (
+        "Train an agent on a Gymnasium environment. Vector observations work with continuous and discrete actions, "
+        "images and discrete observations with discrete actions."
     )
+    parser.epilog = "To list all fields for --set: gemrl algos --fields"
     parser.add_argument("env", metavar="ENV", help="environment id such as HalfCheetah-v5, or package.module:Env-v0")
     add_env_args(parser)
     parser.add_argument(
@@ -73,12 +71,9 @@ def add(commands: Subcommands) -> None:
 
 def train(options: argparse.Namespace) -> int:
     """Trains an agent; returns the exit code."""
-    recipe(options.algo)  # reports a wrong name before anything slow is imported
+    if ":" not in options.env:  # else the module of the environment may register the algorithm
+        recipe(options.algo)  # reports a wrong name before anything slow is imported
     env_args = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
-    from gemrl.cli.console import Terminal
-    from gemrl.experiments.new_run import new_description
-    from gemrl.experiments.run_interface import TrainOptions
-
     chosen = TrainOptions(
         env=options.env,
         env_args=env_args,
@@ -104,12 +99,6 @@ def train(options: argparse.Namespace) -> int:
 
 def summarize(outcome: Outcome, terminal: Terminal) -> int:
     """Draws the learning curve, prints the result of a run and the next command; returns the exit code."""
-    from gemrl.analysis.figures.learning_curve import learning_curve
-    from gemrl.experiments.run import run_info
-    from gemrl.experiments.run_folder import describe
-    from gemrl.experiments.run_logs import read_evaluations
-    from gemrl.training.trackers import tracker_named
-
     folder, say = outcome.folder, terminal.say
     figure = learning_curve(folder)
     evaluations = read_evaluations(folder)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -19,7 +19,7 @@ from gemrl.envs.vector import make_envs
 from gemrl.experiments import checkpoints, run_folder
 from gemrl.experiments.description import env_args, env_folder, env_title, environment_of
 from gemrl.experiments.loading import load
-from gemrl.experiments.run_interface import Outcome, ResumeOptions, Screen
+from gemrl.experiments.run_interface import Outcome, ResumeOptions, Screen, run_info
 from gemrl.experiments.run_logs import Recorder
 from gemrl.experiments.versions import other_source
 from gemrl.training.logger import Logger, log
@@ -27,7 +27,7 @@ from gemrl.training.loop import scheduled
 from gemrl.training.model import Model
 from gemrl.training.models import model_class
 from gemrl.training.trackers import opened
-from gemrl.training.trackers.base import RunInfo, Tracker
+from gemrl.training.trackers.base import Tracker
 from gemrl.training.trackers.tensorboard import TensorBoard
 
 
@@ -73,13 +73,6 @@ def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
         if options.env_timeout:
             description |= {"env_timeout": options.env_timeout}
         return _Run(folder, description, screen).execute()
-
-
-def run_info(folder: Path, description: Mapping[str, Any], logged_until: int = 0) -> RunInfo:
-    """The information about a run that trackers get."""
-    group = f"{description['algo']} on {env_title(description)}"
-    name, track = f"{group}, seed {description['seed']}", description.get("track") or {}
-    return RunInfo(name, group, track.get("id", ""), folder, description, logged_until)
 
 
 class _Run:

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gemrl.core.processes import ENV_TIMEOUT
+from gemrl.experiments.description import env_title
+from gemrl.training.trackers.base import RunInfo
 
 if TYPE_CHECKING:
     from gemrl.training.loop import Event
@@ -65,3 +67,10 @@ class Outcome(NamedTuple):
     finished: bool
     can_render: bool = False
     """Whether a video of the environment can be made."""
+
+
+def run_info(folder: Path, description: Mapping[str, Any], logged_until: int = 0) -> RunInfo:
+    """The information about a run that trackers get."""
+    group = f"{description['algo']} on {env_title(description)}"
+    name, track = f"{group}, seed {description['seed']}", description.get("track") or {}
+    return RunInfo(name, group, track.get("id", ""), folder, description, logged_until)
