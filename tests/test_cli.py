@@ -254,7 +254,7 @@ def test_algos(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["algos"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in RECIPES)
-    assert "targets = Planned(planner=TwinReleased(depth=5))" in shown
+    assert "planner = TwinReleased(depth=5)" in shown
     assert main(["algos", "--fields"]) == 0
     shown = capsys.readouterr().out
     assert all(name in shown for name in {**Recipe().settable(), **TabularRecipe().settable()})
