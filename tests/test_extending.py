@@ -138,7 +138,7 @@ def test_the_same_logger_on_the_command_line() -> None:
 
 def test_a_study(capsys: pytest.CaptureFixture[str]) -> None:
     run("A study")
-    assert "3 recipes x 1 environments x 1 seeds, 500 steps" in capsys.readouterr().out
+    assert "3 recipes x 1 environment x 1 seed, 500 steps" in capsys.readouterr().out
 
 
 def test_an_executor() -> None:
