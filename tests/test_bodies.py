@@ -1,0 +1,98 @@
+"""Network bodies: their definitions in PyTorch, their place in recipes, and files from before they were parts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import gemrl
+from gemrl.agents.networks.bodies import build
+from gemrl.agents.networks.residual import ResidualNetwork
+from gemrl.algorithms.bodies import Body, Perceptron, Residual
+from gemrl.algorithms.registry import GEM, RECIPES, Recipe, difference
+from gemrl.core.exceptions import BadValue, UnknownName
+from tests.conftest import SMALL
+
+torch = pytest.importorskip("torch")
+
+
+def test_residual_network_equals_its_definition_in_pytorch() -> None:
+    """Outputs and gradients, on JAX arrays; outputs on numpy arrays."""
+    network = build(Residual(width=6, blocks=2), np.random.default_rng(0), 4, 3)
+    assert isinstance(network, ResidualNetwork)
+    rng = np.random.default_rng(1)
+    network = jax.tree.map(lambda leaf: (leaf + 0.1 * rng.standard_normal(leaf.shape)).astype(np.float32), network)
+    x, target = rng.standard_normal((5, 4)).astype(np.float32), rng.standard_normal((5, 3)).astype(np.float32)
+    leaves, structure = jax.tree.flatten(network)
+    theirs = jax.tree.unflatten(structure, [torch.tensor(leaf, requires_grad=True) for leaf in leaves])
+
+    def normed(layer: Any, value: Any) -> Any:
+        return torch.nn.functional.layer_norm(value, value.shape[-1:], layer.scale, layer.shift)
+
+    hidden = torch.tensor(x) @ theirs.entry.weight + theirs.entry.bias
+    for block in theirs.blocks:
+        inner = torch.relu(normed(block.first, hidden) @ block.first.weight + block.first.bias)
+        hidden = hidden + inner @ block.second.weight + block.second.bias
+    output = normed(theirs.output, hidden) @ theirs.output.weight + theirs.output.bias
+    ((output - torch.tensor(target)) ** 2).sum().backward()
+
+    np.testing.assert_allclose(network(x), output.detach(), rtol=1e-4, atol=1e-5)
+    gradient = jax.grad(lambda network: ((network(jnp.array(x)) - target) ** 2).sum())(jax.tree.map(jnp.array, network))
+    for ours, leaf in zip(jax.tree.leaves(gradient), jax.tree.leaves(theirs, is_leaf=torch.is_tensor), strict=True):
+        np.testing.assert_allclose(ours, leaf.grad, rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize("body", [Perceptron((8, 6)), Perceptron((8,), layer_norm=False), Residual(8, 1)], ids=repr)
+def test_least_weights_is_a_lower_bound(body: Body) -> None:
+    network = build(body, np.random.default_rng(0), 5, 2)
+    assert 0 < body.least_weights(5) <= sum(leaf.size for leaf in jax.tree.leaves(network))
+
+
+@pytest.mark.parametrize("model", [gemrl.GEM, gemrl.SAC])
+def test_a_residual_body_trains_and_is_saved(model: type[gemrl.Model], tmp_path: Path) -> None:
+    fields = {name: value for name, value in SMALL.items() if name != "net_arch"}
+    trained = model("Pendulum-v1", seed=0, body=Residual(width=8, blocks=1), **fields)
+    before = trained.get_parameters()
+    trained.learn(150)
+    after = trained.get_parameters()
+    assert all((after[name] != before[name]).any() for name in after if name.startswith(("actor.", "critics.")))
+    trained.save(tmp_path / "model")
+    again = gemrl.load(tmp_path / "model")
+    assert again.recipe.settable()["body"] == Residual(width=8, blocks=1)
+    for name, array in again.get_parameters().items():
+        np.testing.assert_array_equal(array, after[name])
+
+
+def test_settings_reach_into_the_body() -> None:
+    assert GEM.but(net_arch=64).body == Perceptron((64,))
+    assert GEM.but_from_text([("body", "Residual(width=64, blocks=1)"), ("blocks", "3")]).body == Residual(64, 3)
+    assert difference(GEM, GEM.but(layer_norm=False)) == {"layer_norm": (True, False)}
+    with pytest.raises(UnknownName):
+        GEM.but(body=Residual()).but(net_arch=(8,))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"net_arch": ()}, "net_arch must name at least one width"),
+        ({"net_arch": (0,)}, "a width in net_arch must be a whole number"),
+        ({"layer_norm": 1}, "layer_norm must be True or False"),
+        ({"body": 3}, "body must be Perceptron or Residual"),
+    ],
+)
+def test_wrong_bodies_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadValue, match=message):
+        GEM.but(**setting)
+
+
+def test_a_recipe_from_before_bodies_is_read() -> None:
+    """Its JSON has the fields of the perceptron at the top level."""
+    old = {name: value for name, value in RECIPES["gem-released"].as_dict().items() if name != "body"}
+    old |= {"net_arch": [32, 24], "layer_norm": True, "norm_first": True, "action_twice": True}
+    assert Recipe.from_dict(json.loads(json.dumps(old))).body == Perceptron((32, 24), norm_first=True, action_twice=True)
