@@ -1,4 +1,4 @@
-"""Probe environments: each isolates one thing that an agent must get right, and has values known in closed form."""
+"""Probe environments: each tests one ability of an agent, and its values are known in closed form."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Probe(gym.Env):
-    """One observation in [-1, 1] and one action in [-2, 2]; subclasses say what a step does."""
+    """One observation in [-1, 1] and one action in [-2, 2]; subclasses define what a step does."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,))
     action_space = gym.spaces.Box(-2, 2, (1,))
@@ -34,7 +34,7 @@ class Probe(gym.Env):
 
 
 class Constant(Probe):
-    """Reward 1, then death: Q = 1."""
+    """Reward 1, then termination: Q = 1."""
 
     def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         return self.seen, 1.0, True, False, {}
@@ -65,14 +65,14 @@ class ActionDependent(Probe):
 
 
 class Truncated(Probe):
-    """Reward 1 for ever, but each episode is cut after 3 steps: Q = 1 / (1 - gamma)."""
+    """Reward 1 forever, but each episode is truncated after 3 steps: Q = 1 / (1 - gamma)."""
 
     def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         return self.seen, 1.0, False, self.time == 3, {}
 
 
 class Terminated(Probe):
-    """Reward 1, and death after 3 steps; the observation tells how many are left: Q = 1, 1 + gamma, 1 + gamma + gamma^2."""
+    """Reward 1, termination after 3 steps; the observation shows how many are left: Q = 1, 1 + gamma, 1 + gamma + gamma^2."""
 
     def first(self) -> np.ndarray:
         return np.ones(1, np.float32)
@@ -82,7 +82,7 @@ class Terminated(Probe):
 
 
 class Poisoned(Probe):
-    """Returns what it must not at step 150; `what` is an observation or a reward."""
+    """Returns an invalid observation or reward at step 150."""
 
     def __init__(self, observation: Any = None, reward: Any = 0.0) -> None:
         self.bad, self.total = (observation, reward), 0
@@ -106,14 +106,14 @@ class Raising(Probe):
 
 
 class Endless(Probe):
-    """Reward 1 for ever, no end of any kind."""
+    """Reward 1 forever; episodes never end."""
 
     def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         return self.seen, 1.0, False, False, {}
 
 
 class Choices(gym.ActionWrapper):
-    """A probe whose actions are three choices: -1, 1 and 0."""
+    """A probe with three discrete actions: -1, 1 and 0."""
 
     VALUES = (-1.0, 1.0, 0.0)
 

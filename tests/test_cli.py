@@ -133,7 +133,7 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     assert (tmp_path / "runs/gem-paper/Pendulum-v1/7/run.json").exists()
     shown = capsys.readouterr().out
     assert "next              gemrl evaluate runs/gem-paper/Pendulum-v1/7 --video video.mp4" in shown
-    assert "warning: nothing is learnt in 20 steps" in shown
+    assert "warning: nothing is learned in 20 steps" in shown
 
 
 @pytest.mark.parametrize(

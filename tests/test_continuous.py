@@ -1,4 +1,4 @@
-"""The round, part by part, against plain implementations of the same equations in numpy and PyTorch."""
+"""Each part of a training round of GEM and TD3, compared with numpy and PyTorch versions of the same equations."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def random_rows(count: int, seed: int = 0, lanes: int = 1) -> Rows:
     shapes = empty_rows(lanes, count, LAYOUT)
     rows = Rows(*(rng.normal(size=column.shape).astype(np.float32) for column in shapes.columns().values()))
     last = rng.random((lanes, count)) < 0.1
-    died = last & (rng.random((lanes, count)) < 0.5)  # the others were cut by a time limit
-    return rows._replace(discount=np.where(died, 0.0, 0.99).astype(np.float32), last=last)
+    terminated = last & (rng.random((lanes, count)) < 0.5)  # the others hit a time limit
+    return rows._replace(discount=np.where(terminated, 0.0, 0.99).astype(np.float32), last=last)
 
 
 def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: int = 2) -> Memory:
@@ -70,7 +70,7 @@ def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: in
 
 
 def forward(arrays: dict[str, Any], prefix: str, x: Any, again: Any = None, *, norm_first: bool = False) -> Any:
-    """A network written in PyTorch's own functions, from the saved names of its arrays."""
+    """The output of a network, computed by PyTorch from its arrays."""
 
     def get(layer: int, name: str) -> Any:
         return arrays[f"{prefix}.{layer}.{name}"]
@@ -99,9 +99,9 @@ def torch_arrays(tree: Any, name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", ["gem", "gem-paper", "gem-released", "td3", "ddpg", "td3-sil", "redq", "optimality-tightening"])
 def test_gradient_steps_equal_pytorch(name: str) -> None:
-    """Two updates (the second one moves the policy) against autograd and Adam of PyTorch, on the same minibatches.
+    """Two updates (the second one updates the policy) match PyTorch's autograd and Adam on the same minibatches.
 
-    Fresh targets move far, so that it would show if they moved too often, too seldom or before the update.
+    With Fresh targets tau is large, so that moving the targets too often, too rarely or too early would be noticed.
     """
     recipe = small(name)
     recipe = recipe.but(tau=0.5) if isinstance(recipe.targets, Fresh) else recipe
@@ -122,11 +122,13 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         return forward(critics, f"critics.{number}", torch.cat([state, action], -1), again, norm_first=norm_first)[:, 0]
 
     for step in (1, 2):
-        happens = draw_randomness(recipe, memory, jax.random.key(step))
-        lane, position, _ = happens.rows
+        randomness = draw_randomness(recipe, memory, jax.random.key(step))
+        lane, position, _ = randomness.rows
         drawn = memory.rows.observation[lane, position], memory.rows.action[lane, position]
-        returns = memory.planned[:, lane, position] if recipe.targets.stored else fresh_returns(recipe, learner, memory, happens)
-        limits = bounds(recipe, learner, memory, happens)
+        returns = (
+            memory.planned[:, lane, position] if recipe.targets.stored else fresh_returns(recipe, learner, memory, randomness)
+        )
+        limits = bounds(recipe, learner, memory, randomness)
         states, actions, returns, lower, upper = (torch.tensor(np.array(x)) for x in (*drawn, returns, *limits))
         loss = torch.zeros(())
         for number in range(recipe.n_pairs * recipe.n_critics):
@@ -153,7 +155,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         if isinstance(recipe.targets, Fresh) and step % recipe.target_update_interval == 0:
             for key_, target in targets.items():
                 target.mul_(1 - recipe.tau).add_(recipe.tau * critics[key_].detach())
-        learner, losses = step_once(recipe, memory, learner, happens)
+        learner, losses = step_once(recipe, memory, learner, randomness)
         np.testing.assert_allclose(losses[0], loss.detach(), rtol=1e-4)
     np.testing.assert_allclose(losses[1], objective.detach(), rtol=1e-4, atol=1e-5)
     ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")
@@ -163,8 +165,8 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         np.testing.assert_allclose(moved.detach(), targets[array_name], rtol=1e-3, atol=1e-5, err_msg=array_name)
 
 
-def walked(memory: Memory, rows_drawn: RowIndex, index: int, steps: int) -> list[int]:
-    """Positions of the rows from a drawn one on, up to the end of its trajectory or `steps` rows."""
+def rows_to_the_end(memory: Memory, rows_drawn: RowIndex, index: int, steps: int) -> list[int]:
+    """Positions of the rows from a drawn row to the end of its trajectory, at most `steps` of them."""
     position, left = int(rows_drawn.position[index]), int(memory.size[0]) - int(rows_drawn.offset[index])
     rows = []
     for ahead in range(min(steps, left)):
@@ -175,35 +177,35 @@ def walked(memory: Memory, rows_drawn: RowIndex, index: int, steps: int) -> list
 
 
 def values_of(learner: Learner, recipe: Recipe, states: np.ndarray, actions: np.ndarray | None = None) -> np.ndarray:
-    """The smallest target critic of each group, on the host [K, B]."""
+    """The smallest target Q-value of each group, computed on the host [K, B]."""
     actor, critics = host(learner.target_actor), host(learner.target_critics)
     q = critics(states, actor(states) if actions is None else actions)
     return q.reshape(recipe.n_pairs, recipe.n_critics, -1).min(axis=1)
 
 
 @pytest.mark.parametrize("n", [1, 3, 100])
-def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
-    """With the noise that was drawn for each row on the action that is bootstrapped."""
+def test_n_step_returns_stop_at_the_end_of_a_trajectory(n: int) -> None:
+    """The bootstrapped action of each row gets the noise that was drawn for it."""
     recipe = small("td3", targets=Fresh(n))
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
-    memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))  # the ring's head stands in the middle
+    memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))  # the head is in the middle of the ring
     rows_drawn = draw(memory, jax.random.key(3), (50,), planned=False)
-    happens = draw_randomness(recipe, memory, jax.random.key(0), rows_drawn)
-    ours = np.asarray(fresh_returns(recipe, learner, memory, happens))
+    randomness = draw_randomness(recipe, memory, jax.random.key(0), rows_drawn)
+    ours = np.asarray(fresh_returns(recipe, learner, memory, randomness))
     reward, discount, following = (
         np.asarray(column[0]) for column in (memory.rows.reward, memory.rows.discount, memory.rows.next_observation)
     )
     for index in range(50):
-        rows = walked(memory, rows_drawn, index, n)
+        rows = rows_to_the_end(memory, rows_drawn, index, n)
         states = following[rows[-1:]]
-        action = np.clip(host(learner.target_actor)(states) + np.asarray(happens.noise)[index], -1, 1)
+        action = np.clip(host(learner.target_actor)(states) + np.asarray(randomness.noise)[index], -1, 1)
         expected = values_of(learner, recipe, states, action)[0, 0]
         for row in reversed(rows):
             expected = reward[row] + discount[row] * expected
         np.testing.assert_allclose(ours[0, index], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_noise_on_bootstrapped_actions_is_normal_and_clipped() -> None:
+def test_target_policy_noise_is_normal_and_clipped() -> None:
     recipe = small("td3")
     noise = np.asarray(smoothing_noise(recipe, jax.random.key(0), (200_000,)))
     bound = recipe.target_noise_clip / recipe.target_policy_noise
@@ -220,7 +222,7 @@ def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:
     learner = init_learner(recipe, LAYOUT, seed=2)
     states = np.random.default_rng(0).normal(size=(30, D)).astype(np.float32)
     q = np.asarray(learner.target_critics(states, host(learner.target_actor)(states)))
-    possible = [np.minimum(q[i], q[j]) for i in range(4) for j in range(i)]  # some are equal, where one critic is smallest
+    possible = [np.minimum(q[i], q[j]) for i in range(4) for j in range(i)]  # some are equal
     seen, memory = set(), random_memory(pairs=1)
     for seed in range(60):
         subset = draw_randomness(recipe, memory, jax.random.key(seed)).subset
@@ -233,7 +235,7 @@ def test_redq_takes_the_smaller_of_two_distinct_critics() -> None:
     assert any(not np.allclose(expected, everything) for expected in possible)
 
 
-def test_self_imitation_is_bounded_below_by_stored_returns() -> None:
+def test_stored_returns_are_the_lower_bound_of_self_imitation() -> None:
     recipe, memory = small("td3-sil"), random_memory(pairs=1)
     memory = insert(memory, random_rows(5, seed=6), jnp.array([5]))
     rows_drawn = draw(memory, jax.random.key(3), (80,), planned=False)
@@ -247,14 +249,14 @@ def test_self_imitation_is_bounded_below_by_stored_returns() -> None:
     assert (upper == np.inf).all()
 
 
-def test_without_a_future_the_past_bounds_nothing() -> None:
+def test_gamma_zero_gives_no_upper_bound() -> None:
     recipe = small("optimality-tightening", gamma=0.0)
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
     _, upper = bounds(recipe, learner, memory, draw_randomness(recipe, memory, jax.random.key(0)))
     assert np.isposinf(upper).all()
 
 
-def test_optimality_tightening_bounds_from_both_sides() -> None:
+def test_lower_and_upper_bounds_of_optimality_tightening() -> None:
     recipe = small("optimality-tightening", target_policy_noise=0.0, gamma=0.9)
     learner, memory = init_learner(recipe, LAYOUT, seed=2), random_memory(pairs=1)
     memory = insert(memory, random_rows(40, seed=6), jnp.array([40]))
@@ -264,7 +266,7 @@ def test_optimality_tightening_bounds_from_both_sides() -> None:
     observation, action, reward, discount, last, following = rows
     assert isinstance(recipe.bound, Tightening)
     for index in range(60):
-        ahead = walked(memory, rows_drawn, index, recipe.bound.reach)
+        ahead = rows_to_the_end(memory, rows_drawn, index, recipe.bound.reach)
         candidates = []
         for length in range(1, len(ahead) + 1):
             value = values_of(learner, recipe, following[ahead[length - 1 : length]])[0, 0]
@@ -283,15 +285,15 @@ def test_optimality_tightening_bounds_from_both_sides() -> None:
         np.testing.assert_allclose(upper[0, index], tightest, rtol=1e-4, atol=1e-4)
 
 
-def test_all_critics_start_apart() -> None:
+def test_critics_are_initialized_differently() -> None:
     critics = init_learner(small(), LAYOUT, seed=0).critics
     for first in range(4):
         for second in range(first):
             for one, other in zip(*map(jax.tree.leaves, (critics.members[first], critics.members[second])), strict=True):
-                assert np.ptp(one) == 0 or np.abs(one - other).mean() > 0.01  # LayerNorm begins the same everywhere
+                assert np.ptp(one) == 0 or np.abs(one - other).mean() > 0.01  # LayerNorm always starts with ones and zeros
 
 
-def test_targets_start_equal_and_move_by_tau() -> None:
+def test_targets_start_as_copies_and_move_by_tau() -> None:
     recipe = small(tau=0.6)
     learner = init_learner(recipe, LAYOUT, seed=0)
     assert eqx.tree_equal(learner.critics, learner.target_critics)
@@ -308,10 +310,10 @@ def host(tree: Any) -> Any:
 
 
 @pytest.mark.parametrize("lanes", [1, 3])
-def test_a_refresh_values_the_stale_rows_and_no_other(lanes: int) -> None:
+def test_a_refresh_changes_only_stale_rows(lanes: int) -> None:
     recipe = small(target_policy_noise=0.0)
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(60, 64, lanes)
-    memory = insert(memory, random_rows(20, seed=5, lanes=lanes), jnp.full(lanes, 20))  # wraps around the ring's end
+    memory = insert(memory, random_rows(20, seed=5, lanes=lanes), jnp.full(lanes, 20))  # the ring wraps around
     after = refresh(recipe, learner, memory, jnp.full(lanes, 20), jax.random.key(0))
     actor, critics = host(learner.target_actor), host(learner.target_critics)
     for lane in range(lanes):
@@ -322,18 +324,18 @@ def test_a_refresh_values_the_stale_rows_and_no_other(lanes: int) -> None:
         np.testing.assert_array_equal(after.lane(lane)["q_next"][:, :-20], memory.lane(lane)["q_next"][:, :-20])
 
 
-def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -> None:
-    """With critics that return the action itself, q_next shows the smoothed action."""
+def test_smoothing_noise_is_clipped_and_drawn_per_state_but_shared_by_both_pairs() -> None:
+    """The critics return the action itself, so that q_next is the smoothed action."""
     recipe = small(target_policy_noise=0.4, target_noise_clip=0.5, net_arch=(8,), layer_norm=False)
     learner = init_learner(recipe, Layout((1,)), seed=0)
-    quiet = jax.tree.map(jnp.zeros_like, learner.target_actor)  # pi' = 0
+    zero_actor = jax.tree.map(jnp.zeros_like, learner.target_actor)  # pi' = 0
     critic = learner.target_critics.members[0]
     assert isinstance(critic, MLP)
     one, two = critic.layers
     first = Layer(jnp.zeros_like(one.weight).at[1, 0].set(1.0), jnp.zeros_like(one.bias).at[0].set(1.0), None, None)
     second = Layer(jnp.zeros_like(two.weight).at[0, 0].set(1.0), -jnp.ones_like(two.bias), None, None)
     identity = Critics((MLP((first, second)),) * 4)  # relu(action + 1) - 1 = action
-    learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (quiet, identity))
+    learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (zero_actor, identity))
     memory = insert(Memory.empty(1, 4000, Layout((1,)), 2), empty_rows(1, 4000, Layout((1,))), jnp.array([4000]))
     noise = np.asarray(refresh(recipe, learner, memory, memory.size, jax.random.key(0)).q_next[:, 0])
     np.testing.assert_allclose(noise[0], noise[1], atol=1e-6)
@@ -344,7 +346,7 @@ def test_smoothing_noise_is_clipped_drawn_per_state_and_common_to_both_pairs() -
 
 @pytest.mark.parametrize("name", ["gem", "gem-paper", "gem-released"])
 def test_folded_networks_compute_the_same(name: str) -> None:
-    """With scales and shifts, and also where the activations' mean is far larger than their deviation."""
+    """With random scales and shifts, also if the mean of the activations is much larger than their deviation."""
     recipe = small(name, net_arch=(40, 30))
     learner = init_learner(recipe, LAYOUT, seed=4)
     rng = np.random.default_rng(0)
@@ -357,22 +359,22 @@ def test_folded_networks_compute_the_same(name: str) -> None:
         np.testing.assert_allclose(critics.fast()(states, actions), q, rtol=1e-4, atol=1e-5 * float(abs(q).max()))
 
 
-def test_layer_norm_has_the_gradient_of_its_definition() -> None:
+def test_closed_form_gradient_of_layer_norm_equals_the_automatic_one() -> None:
     rng = np.random.default_rng(0)
     x, scale, shift, slope = (jnp.array(rng.normal(size=s).astype(np.float32)) for s in ((7, 5), 5, 5, (7, 5)))
     layer = Layer(x, x, scale, shift)
 
-    def told(x: Any, scale: Any, shift: Any) -> Any:
+    def closed_form(x: Any, scale: Any, shift: Any) -> Any:
         return (slope * Layer(layer.weight, layer.bias, scale, shift).norm(x)).sum()
 
-    def defined(x: Any, scale: Any, shift: Any) -> Any:
+    def automatic(x: Any, scale: Any, shift: Any) -> Any:
         return (slope * layer_norm(x, scale, shift)).sum()
 
-    for one, other in zip(*(jax.grad(f, (0, 1, 2))(x, scale, shift) for f in (told, defined)), strict=True):
+    for one, other in zip(*(jax.grad(f, (0, 1, 2))(x, scale, shift) for f in (closed_form, automatic)), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
 
 
-def test_a_pair_is_worth_its_minimum() -> None:
+def test_the_value_of_a_pair_is_its_minimum() -> None:
     learner = init_learner(small(), LAYOUT, seed=4)
     states = np.random.default_rng(0).normal(size=(50, D)).astype(np.float32)
     noise = np.full((50, A), 5.0, np.float32)  # clipped to the corner of the action box
@@ -382,13 +384,13 @@ def test_a_pair_is_worth_its_minimum() -> None:
 
 
 def assert_planned_by_definition(memory: Memory, planner: Planner) -> None:
-    """The stored returns are what the definition makes of the stored values."""
+    """Asserts that the stored returns follow from the stored values by the definition of the planner."""
     rows = memory.lane()
-    defined, _ = brute(planner, (rows["reward"], rows["discount"], rows["last"], rows["q_next"]))
-    np.testing.assert_allclose(rows["planned"], defined, rtol=1e-4, atol=1e-4)
+    expected, _ = brute(planner, (rows["reward"], rows["discount"], rows["last"], rows["q_next"]))
+    np.testing.assert_allclose(rows["planned"], expected, rtol=1e-4, atol=1e-4)
 
 
-def test_self_imitation_stores_the_returns_of_its_horizon() -> None:
+def test_self_imitation_stores_returns_up_to_its_horizon() -> None:
     recipe = small("td3-sil", bound=SelfImitation(horizon=3))
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(30, 64, pairs=1)
     _, after = jax.jit(update_memory, static_argnums=(0, 3))(recipe, learner, memory, True, jax.random.key(0))
@@ -396,19 +398,19 @@ def test_self_imitation_stores_the_returns_of_its_horizon() -> None:
     assert_planned_by_definition(after, NStep(3))
 
 
-def test_exploring_adds_noise_of_its_size_within_the_box() -> None:
+def test_exploration_noise_has_its_size_and_actions_stay_in_bounds() -> None:
     recipe = small(exploration_noise=0.2)
     policy = FAMILY.policy_of(init_learner(recipe, LAYOUT, seed=2))
     states = np.random.default_rng(0).normal(size=(20_000, D)).astype(np.float32)
-    best, tried = policy.actor(states), explore(recipe, policy, states, 0, np.random.default_rng(1))
-    inside = np.abs(best) < 0.2  # where five deviations fit into the box
+    greedy, explored = policy.actor(states), explore(recipe, policy, states, 0, np.random.default_rng(1))
+    inside = np.abs(greedy) < 0.2  # at least four deviations from the bounds
     assert inside.sum() > 1000
-    np.testing.assert_allclose((tried - best)[inside].std(), 0.2, rtol=0.05)
-    shifted = explore(recipe.but(exploration_noise=3.0), policy, states, 0, np.random.default_rng(1))
-    assert np.abs(shifted).max() == 1
+    np.testing.assert_allclose((explored - greedy)[inside].std(), 0.2, rtol=0.05)
+    noisier = explore(recipe.but(exploration_noise=3.0), policy, states, 0, np.random.default_rng(1))
+    assert np.abs(noisier).max() == 1
 
 
-def test_between_moves_of_the_targets_old_values_stay() -> None:
+def test_old_rows_keep_their_values_until_the_targets_move() -> None:
     recipe = small()
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(30, 64)
     targets, values = host(learner.target_critics), memory.lane()["q_next"]
@@ -423,7 +425,7 @@ def test_between_moves_of_the_targets_old_values_stay() -> None:
     assert (memory.lane()["q_next"][:, :30] != values).all()
 
 
-def test_the_policy_runs_on_numpy_as_on_jax() -> None:
+def test_the_policy_is_the_same_on_numpy_and_jax() -> None:
     for name in ("gem", "gem-paper", "gem-released"):
         learner = init_learner(small(name), LAYOUT, seed=2)
         states = np.random.default_rng(0).normal(size=(7, D)).astype(np.float32)
@@ -432,18 +434,18 @@ def test_the_policy_runs_on_numpy_as_on_jax() -> None:
         np.testing.assert_allclose(on_host, learner.actor(jnp.array(states)), rtol=1e-4, atol=1e-6)
 
 
-def test_critics_take_a_common_batch_or_one_each() -> None:
+def test_critics_take_one_shared_minibatch_or_one_each() -> None:
     rng, body = np.random.default_rng(0), Perceptron((8, 8), action_twice=True)
     critics = Critics(tuple(build(body, rng, D + A, 1, again=A) for _ in range(4)))
     rng = np.random.default_rng(0)
     states, actions = rng.normal(size=(4, 5, D)).astype(np.float32), rng.normal(size=(4, 5, A)).astype(np.float32)
-    own = critics(jnp.array(states), jnp.array(actions))
+    separate = critics(jnp.array(states), jnp.array(actions))
     for number in range(4):
-        common = critics(jnp.array(states[number]), jnp.array(actions[number]))
-        np.testing.assert_allclose(own[number], common[number], rtol=1e-4, atol=1e-6)
+        shared = critics(jnp.array(states[number]), jnp.array(actions[number]))
+        np.testing.assert_allclose(separate[number], shared[number], rtol=1e-4, atol=1e-6)
 
 
-ALIVE = {
+OTHER_VALUES = {
     "gamma": 0.9,
     "buffer_size": 60,
     "learning_starts": 50,
@@ -456,8 +458,8 @@ ALIVE = {
     "exploration_noise": 0.3,
     "targets": Planned(Single(5)),
 }
-"""Fields with another value each."""
-HELD = {
+"""A value other than the default for each of these fields."""
+TESTED_ABOVE = {
     "learning_rate",
     "tau",
     "policy_delay",
@@ -470,13 +472,13 @@ HELD = {
     "loss",
     "bound",
 }
-HELD |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches", "normalize_observations"}
-"""Fields of which other tests compare two values with independent implementations, above all PyTorch's."""
+TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches", "normalize_observations"}
+"""Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 
 def policy_after(algo: str = "gem", **fields: Any) -> np.ndarray:
-    lively = SMALL | {"learning_rate": 3e-3, "gradient_steps": 20, "layer_norm": False}
-    model = MODELS[algo]("InvertedPendulum-v5", seed=0, **(lively | fields))
+    fast = SMALL | {"learning_rate": 3e-3, "gradient_steps": 20, "layer_norm": False}
+    model = MODELS[algo]("InvertedPendulum-v5", seed=0, **(fast | fields))
     model.learn(250)
     states = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
     return model.agent.act(states)
@@ -487,13 +489,13 @@ def default_policy() -> np.ndarray:
     return policy_after()
 
 
-def test_every_field_is_listed() -> None:
-    assert ALIVE.keys() | HELD == {field.name for field in dataclasses.fields(Recipe)}
+def test_every_field_is_tested() -> None:
+    assert OTHER_VALUES.keys() | TESTED_ABOVE == {field.name for field in dataclasses.fields(Recipe)}
 
 
-@pytest.mark.parametrize(("name", "value"), [*ALIVE.items(), ("depth", 50)])
-def test_every_field_is_alive(name: str, value: Any, default_policy: np.ndarray) -> None:
-    """Changing it changes what is learnt: one that is dead gives the same program and the same bits."""
+@pytest.mark.parametrize(("name", "value"), [*OTHER_VALUES.items(), ("depth", 50)])
+def test_every_field_has_an_effect(name: str, value: Any, default_policy: np.ndarray) -> None:
+    """An unused field would give the same program and exactly the same policy."""
     assert not np.array_equal(policy_after(**{name: value}), default_policy)
 
 
@@ -505,13 +507,12 @@ def test_every_field_is_alive(name: str, value: Any, default_policy: np.ndarray)
         (Tightening(), Tightening(reach=2)),
     ],
 )
-def test_fields_of_bounds_are_alive(part: Any, change: Any) -> None:
+def test_every_field_of_a_bound_has_an_effect(part: Any, change: Any) -> None:
     before, after = (policy_after("td3", target_update_interval=2, bound=x) for x in (part, change))
     assert not np.array_equal(before, after)
 
 
-def test_learner_holds_all_that_learning_changes() -> None:
-    """One more round changes every part of the learner."""
+def test_training_changes_every_part_of_the_learner() -> None:
     recipe = small()
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory()
     before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))

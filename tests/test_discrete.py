@@ -1,4 +1,4 @@
-"""The discrete agent: its updates against PyTorch, its values against their definitions."""
+"""The agent for discrete actions: its updates compared with PyTorch, its values with their definitions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from gemrl.core.layout import Layout
 from gemrl.training.models import GEM, MODELS
 from tests.compiled import discrete_batch_of, discrete_update, draw, insert, plan
 from tests.conftest import SMALL
-from tests.test_continuous import assert_planned_by_definition, walked
+from tests.test_continuous import assert_planned_by_definition, rows_to_the_end
 
 torch = pytest.importorskip("torch")
 
@@ -53,8 +53,8 @@ def random_memory(count: int = 40, capacity: int = 64, lanes: int = 1, pairs: in
     return plan(eqx.tree_at(lambda m: m.q_next, memory, values), Single(3))
 
 
-def their_network(member: Any, dueling: bool) -> tuple[Any, list[Any]]:
-    """A network in PyTorch with the same weights, and its parameters in our order."""
+def torch_network(member: Any, dueling: bool) -> tuple[Any, list[Any]]:
+    """The same network in PyTorch, and its parameters in the order of ours."""
 
     def layer(arrays: Any) -> tuple[Any, Any]:
         return tuple(torch.tensor(np.array(x), requires_grad=True) for x in (arrays.weight, arrays.bias))
@@ -78,17 +78,17 @@ def their_network(member: Any, dueling: bool) -> tuple[Any, list[Any]]:
 
 @pytest.mark.parametrize("name", ["dqn", "ddqn", "dueling-dqn", "clipped-ddqn", "gem-discrete", "gem-discrete-released"])
 def test_gradient_steps_equal_pytorch(name: str) -> None:
-    """Two updates against autograd and Adam of PyTorch, on the same minibatches, with targets that differ from the networks."""
+    """Two updates match PyTorch's autograd and Adam on the same minibatches; targets differ from the online networks."""
     recipe = small(name, adam_epsilon=1e-5)
     memory, learner = random_memory(pairs=recipe.n_pairs), init_learner(recipe, LAYOUT, seed=3)
     learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=4).networks)
-    online = [their_network(member, recipe.dueling) for member in learner.networks.members]
-    target = [their_network(member, recipe.dueling)[0] for member in learner.targets.members]
+    online = [torch_network(member, recipe.dueling) for member in learner.networks.members]
+    target = [torch_network(member, recipe.dueling)[0] for member in learner.targets.members]
     parameters = [x for _, own in online for x in own]
     optimizer = torch.optim.Adam(parameters, lr=recipe.learning_rate, eps=recipe.adam_epsilon)
     for step in (1, 2):
-        place = draw(memory, jax.random.key(step), (recipe.batch_size,), planned=True)
-        at = np.array(place.lane), np.array(place.position)
+        index = draw(memory, jax.random.key(step), (recipe.batch_size,), planned=True)
+        at = np.array(index.lane), np.array(index.position)
         rows = {key: torch.tensor(np.array(column)[at]) for key, column in memory.rows.columns().items()}
         planned = torch.tensor(np.array(memory.planned)[:, at[0], at[1]])
         with torch.no_grad():
@@ -113,7 +113,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-        learner, error = jax.jit(gradient_step, static_argnums=0)(recipe, memory, learner, place)
+        learner, error = jax.jit(gradient_step, static_argnums=0)(recipe, memory, learner, index)
         np.testing.assert_allclose(error, loss.detach(), rtol=1e-4)
     ours = jax.tree.leaves(learner.networks)
     for mine, theirs in zip(ours, parameters, strict=True):
@@ -121,17 +121,17 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
 
 
 @pytest.mark.parametrize("n", [1, 3, 100])
-def test_fresh_returns_follow_the_rows_up_to_an_ending(n: int) -> None:
+def test_n_step_returns_stop_at_the_end_of_a_trajectory(n: int) -> None:
     recipe = small("ddqn", targets=Fresh(n))
-    memory = insert(random_memory(pairs=1), random_rows(40, seed=6), jnp.array([40]))  # the ring's head stands in the middle
+    memory = insert(random_memory(pairs=1), random_rows(40, seed=6), jnp.array([40]))  # the head is in the middle of the ring
     learner = init_learner(recipe, LAYOUT, seed=3)
     learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=4).networks)
-    place = draw(memory, jax.random.key(3), (50,), planned=False)
-    ours = discrete_batch_of(recipe, learner, memory, place).returns
+    drawn = draw(memory, jax.random.key(3), (50,), planned=False)
+    ours = discrete_batch_of(recipe, learner, memory, drawn).returns
     online, target = (np.asarray(q(memory.rows.next_observation[0])[0]) for q in (learner.networks, learner.targets))
     reward, discount = (np.asarray(column[0]) for column in (memory.rows.reward, memory.rows.discount))
     for index in range(50):
-        rows = walked(memory, place, index, n)
+        rows = rows_to_the_end(memory, drawn, index, n)
         expected = target[rows[-1], online[rows[-1]].argmax()]
         for row in reversed(rows):
             expected = reward[row] + discount[row] * expected
@@ -151,26 +151,26 @@ def test_values_of_next_states_follow_their_definitions() -> None:
             assert FirstChoice()(online, target)[k, b] == worst[first]
 
 
-def test_hubers_error_is_asymmetric() -> None:
+def test_asymmetric_huber_loss() -> None:
     delta = np.array([-3.0, -0.5, 0.0, 0.5, 3.0])
     np.testing.assert_allclose(Huber(1.0)(delta), [2.5, 0.125, 0, 0.125, 2.5])
     np.testing.assert_allclose(Huber(0.25)(delta), [2.5 / 4, 0.125 / 4, 0, 0.125, 2.5])
 
 
 @pytest.mark.parametrize("planner", [Twin(5), Single(3), NStep(4), LambdaReturn(0.7, 6), TwinReleased(5)])
-def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemrl.agents.memory.refresh.NEWEST", 7)
+def test_planning_new_rows_gives_the_same_as_planning_all(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("gemrl.agents.memory.ring.NEWEST", 7)
     memory, rng = Memory.empty(2, 40, LAYOUT, 2), np.random.default_rng(3)
     newest = jax.jit(plan_newest, static_argnums=1)
-    for block in range(25):  # through a ring that wraps twice
-        count = rng.integers(0, 9, 2)  # sometimes more than the window holds
+    for block in range(25):  # enough to wrap the ring twice
+        count = rng.integers(0, 9, 2)  # sometimes more than NEWEST
         memory = insert(memory, random_rows(8, seed=block, lanes=2), jnp.array(count))
         age = np.arange(1, 41)[None] <= np.array(memory.unplanned)[:, None]
         fresh = rng.normal(size=memory.q_next.shape).astype(np.float32)
-        place = (np.array(memory.head)[:, None] - np.arange(1, 41)) % 40
+        position = (np.array(memory.head)[:, None] - np.arange(1, 41)) % 40
         q_next = np.array(memory.q_next)
         for lane in range(2):
-            new = place[lane][age[lane]]
+            new = position[lane][age[lane]]
             q_next[:, lane, new] = fresh[:, lane, new]
         memory = eqx.tree_at(lambda m: m.q_next, memory, jnp.array(q_next))
         expected, memory = plan(memory, planner), newest(memory, planner)
@@ -178,7 +178,7 @@ def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatc
         assert not np.array(memory.unplanned).any()
 
 
-def test_between_copies_only_new_rows_are_valued() -> None:
+def test_only_new_rows_are_refreshed_until_the_targets_are_copied() -> None:
     recipe = small("gem-discrete", depth=5)
     learner, memory = init_learner(recipe, LAYOUT, seed=0), random_memory()
     memory = insert(memory, random_rows(5, seed=8), jnp.array([5]))
@@ -198,8 +198,8 @@ def test_between_copies_only_new_rows_are_valued() -> None:
     np.testing.assert_allclose(memory.q_next[:, 0, :45], expected, rtol=1e-4, atol=1e-5)
 
 
-def test_which_networks_act() -> None:
-    """The smallest of each group, its mean over groups; or the first; or the students, which come last."""
+def test_the_networks_that_act() -> None:
+    """The mean over groups of the smallest value, the first network, or the students, which come last."""
     q = np.arange(2 * 2 * 1 * 3, dtype=np.float32).reshape(2, 2, 1, 3) * [[[[1, -1, 1]]]]
     np.testing.assert_array_equal(MeanOfMinima()(q), [[(0 + 6) / 2, (-4 - 10) / 2, (2 + 8) / 2]])
     np.testing.assert_array_equal(FirstNetwork()(q), [[0, -1, 2]])
@@ -212,8 +212,8 @@ def test_which_networks_act() -> None:
     np.testing.assert_allclose(acting, values[-recipe.n_pairs :].mean(axis=0), rtol=1e-5, atol=1e-6)
 
 
-def test_images_act_as_each_of_them_alone() -> None:
-    """Batches are filled up to one compiled size, which must not show; and bytes are shares of 255."""
+def test_actions_for_images_do_not_depend_on_the_batch() -> None:
+    """Padding a batch to its compiled size must not change actions; and bytes are divided by 255."""
     layout = Layout((7, 7, 2), 1, 4, "uint8")
     recipe = small("dqn")
     networks = init_learner(recipe, layout, seed=0).networks
@@ -221,31 +221,49 @@ def test_images_act_as_each_of_them_alone() -> None:
     chosen = act(recipe, Policy(jax.tree.map(np.array, networks), None), images)
     q = np.stack([np.asarray(networks(image[None]))[0, 0] for image in images])
     np.testing.assert_array_equal(chosen[:, 0], q.argmax(axis=-1))
-    bright = init_learner(recipe, layout._replace(dtype="float32"), seed=0).networks
-    np.testing.assert_allclose(np.asarray(bright(images.astype(np.float32) / 255))[0], q, rtol=1e-4, atol=1e-5)
+    floats = init_learner(recipe, layout._replace(dtype="float32"), seed=0).networks
+    np.testing.assert_allclose(np.asarray(floats(images.astype(np.float32) / 255))[0], q, rtol=1e-4, atol=1e-5)
 
 
-def test_exploration_falls_from_one_to_its_end() -> None:
+def test_epsilon_falls_from_one_to_its_final_value() -> None:
     recipe = small("dqn", learning_starts=100, exploration_steps=200, exploration_final_eps=0.1)
     networks = init_learner(recipe, LAYOUT, seed=0).networks
     networks = jax.tree.map(np.array, networks)
     rng, states = np.random.default_rng(0), np.zeros((20_000, 3), np.float32)
     best = networks(states[:1])[0, 0].argmax()
-    for step, chance in ((100, 1.0), (200, 0.55), (300, 0.1), (10_000, 0.1)):
-        share = (explore(recipe, Policy(networks, None), states, step, rng)[:, 0] != best).mean()
-        assert abs(share - chance * 3 / 4) < 0.012  # three standard deviations
+    for step, epsilon in ((100, 1.0), (200, 0.55), (300, 0.1), (10_000, 0.1)):
+        fraction = (explore(recipe, Policy(networks, None), states, step, rng)[:, 0] != best).mean()
+        assert abs(fraction - epsilon * 3 / 4) < 0.012  # three standard deviations
 
 
-ALIVE: dict[str, Any] = {"batch_size": 8, "gradient_steps": 3, "learning_rate": 3e-3}
-HELD = {"adam_epsilon", "net_arch", "dueling", "n_pairs", "n_critics", "bootstrap", "targets", "loss", "students", "acting"}
-HELD |= {"normalize_observations"}
-"""Fields of which other tests compare two values with independent implementations, above all PyTorch's."""
-ON_THE_HOST = {"exploration_final_eps", "exploration_steps", "evaluation_eps", "reward_bound", "train_freq", "buffer_size"}
-ON_THE_HOST |= {"learning_starts", "target_update_interval", "gamma"}
+OTHER_VALUES: dict[str, Any] = {"batch_size": 8, "gradient_steps": 3, "learning_rate": 3e-3}
+TESTED_ABOVE = {
+    "adam_epsilon",
+    "net_arch",
+    "dueling",
+    "n_pairs",
+    "n_critics",
+    "bootstrap",
+    "targets",
+    "loss",
+    "students",
+    "acting",
+}
+TESTED_ABOVE |= {"normalize_observations"}
+"""Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
+OUTSIDE_OF_ROUNDS = {
+    "exploration_final_eps",
+    "exploration_steps",
+    "evaluation_eps",
+    "reward_bound",
+    "train_freq",
+    "buffer_size",
+}
+OUTSIDE_OF_ROUNDS |= {"learning_starts", "target_update_interval", "gamma"}
 
 
-def test_every_field_of_a_round_is_alive() -> None:
-    """A field that changes nothing has no place in a recipe; those of the host have tests of their own."""
+def test_every_field_of_a_round_has_an_effect() -> None:
+    """Fields that are used outside of rounds have other tests."""
     base = small("dqn")
 
     def trained(recipe: DiscreteRecipe) -> list[np.ndarray]:
@@ -254,13 +272,13 @@ def test_every_field_of_a_round_is_alive() -> None:
         return [np.array(x) for x in jax.tree.leaves(learner.networks)]
 
     before = trained(base)
-    assert {field.name for field in dataclasses.fields(base)} == ON_THE_HOST | HELD | ALIVE.keys()
-    for field, value in ALIVE.items():
+    assert {field.name for field in dataclasses.fields(base)} == OUTSIDE_OF_ROUNDS | TESTED_ABOVE | OTHER_VALUES.keys()
+    for field, value in OTHER_VALUES.items():
         after = trained(base.but(**{field: value}))
         assert not all(np.array_equal(a, b) for a, b in zip(before, after, strict=True)), field
 
 
-def test_gem_is_what_fits() -> None:
+def test_gem_is_gem_discrete_for_discrete_actions() -> None:
     model = GEM("CartPole-v1", seed=0, **SMALL)
     assert (model.algo, type(model.recipe)) == ("gem-discrete", DiscreteRecipe)
     action, _ = model.predict(np.zeros(4), deterministic=True)
@@ -276,7 +294,7 @@ def test_gem_is_what_fits() -> None:
         MODELS["dqn"]("Pendulum-v1")
 
 
-def test_what_does_not_hold_together_is_refused() -> None:
+def test_contradictory_fields_are_refused() -> None:
     with pytest.raises(BadValue, match="n_pairs must be 2"):
         small("gem-discrete", n_pairs=1)
     with pytest.raises(BadValue, match="students learn planned returns"):
@@ -291,7 +309,7 @@ def test_what_does_not_hold_together_is_refused() -> None:
 
 
 class Bandit(gym.Env):
-    """One step, reward 5 or -5: what is clipped for learning is told raw in evaluations."""
+    """One step with reward 5 or -5: clipped for learning, unclipped in evaluations."""
 
     observation_space = gym.spaces.Box(-1, 1, (1,))
     action_space = gym.spaces.Discrete(2)
@@ -303,7 +321,7 @@ class Bandit(gym.Env):
         return np.zeros(1, np.float32), 5.0 if action else -5.0, True, False, {}
 
 
-def test_rewards_are_clipped_for_learning_alone() -> None:
+def test_rewards_are_clipped_for_learning_only() -> None:
     from gemrl.training.evaluation import Evaluator
 
     fields = SMALL | {"reward_bound": 1.0, "learning_rate": 1e-2, "gradient_steps": 50, "exploration_steps": 200}

@@ -1,4 +1,4 @@
-"""Images kept once, against a plain memory that stores whole stacks."""
+"""The memory that stores each image once, compared with one that stores whole stacks."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ RECIPE = DiscreteRecipe(net_arch=(8,), batch_size=64)
 
 
 class Screen(gym.Env):
-    """Random screens; episodes of random lengths that end by death or by a time limit, some after one step."""
+    """Random screens; episodes of random lengths that terminate or are truncated, some after one step."""
 
     observation_space = gym.spaces.Box(0, 255, (6, 5), np.uint8)
     action_space = gym.spaces.Discrete(3)
@@ -42,20 +42,20 @@ class Screen(gym.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[np.ndarray, dict[str, Any]]:
         super().reset(seed=seed)
         self.left = int(self.np_random.choice([1, 2, 3, 9, 25]))
-        self.dies = bool(self.np_random.random() < 0.5)
+        self.terminates = bool(self.np_random.random() < 0.5)
         return self._screen(), {}
 
     def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
         self.left -= 1
         over = self.left == 0
-        return self._screen(), float(self.np_random.random()), over and self.dies, over and not self.dies, {}
+        return self._screen(), float(self.np_random.random()), over and self.terminates, over and not self.terminates, {}
 
     def _screen(self) -> np.ndarray:
         return self.np_random.integers(0, 256, (6, 5), dtype=np.uint8)
 
 
 def played(steps: int, lanes: int = 1) -> list[Any]:
-    """Transitions of stacked screens, with a cut in the middle as a second `learn` makes it."""
+    """Transitions of stacked screens, with a reset in the middle as between two calls of `learn`."""
     envs: list[gym.Env] = [FrameStackObservation(Screen(), 4) for _ in range(lanes)]
     task: Any = Tasks(envs, 0) if lanes > 1 else Task(envs[0], 0)
     assert task.spaces.layout == LAYOUT
@@ -70,8 +70,8 @@ def played(steps: int, lanes: int = 1) -> list[Any]:
     return transitions
 
 
-def remembered(layout: Layout, transitions: list[Any], capacity: int, lanes: int = 1) -> Memory:
-    """A memory that saw them, in blocks of a few."""
+def stored_in_memory(layout: Layout, transitions: list[Any], capacity: int, lanes: int = 1) -> Memory:
+    """A memory to which these transitions were added in small blocks."""
     memory, staging = Memory.empty(lanes, capacity, layout, 2), Staging(lanes, 7, layout)
     for transition in transitions:
         if staging.full or transition == "cut":
@@ -87,40 +87,40 @@ def remembered(layout: Layout, transitions: list[Any], capacity: int, lanes: int
 
 @pytest.mark.parametrize(("steps", "capacity", "lanes"), [(60, 100, 1), (400, 100, 1), (300, 60, 3)])
 def test_batches_and_values_equal_those_of_whole_stacks(steps: int, capacity: int, lanes: int) -> None:
-    """Before and after the ring wraps, through deaths, time limits, episodes of one step and a cut."""
+    """Before and after the ring wraps, with terminations, truncations, episodes of one step and a reset."""
     compare_with_whole_stacks(LAYOUT, played(steps, lanes), capacity, lanes)
 
 
 def compare_with_whole_stacks(layout: Layout, transitions: list[Any], capacity: int, lanes: int = 1) -> None:
-    """A memory that keeps images once must draw and value exactly what one that keeps every stack does."""
-    kept = remembered(layout, transitions, capacity, lanes)
-    plain = remembered(layout._replace(frames=1), transitions, capacity, lanes)
-    np.testing.assert_array_equal(kept.size, plain.size)
+    """Asserts that both kinds of memory give the same minibatches and values."""
+    compact = stored_in_memory(layout, transitions, capacity, lanes)
+    plain = stored_in_memory(layout._replace(frames=1), transitions, capacity, lanes)
+    np.testing.assert_array_equal(compact.size, plain.size)
     learner = init_learner(RECIPE, layout, 0)
-    ours, theirs = (plan(discrete_refresh(RECIPE, learner, memory, memory.size), Twin(20)) for memory in (kept, plain))
+    ours, theirs = (plan(discrete_refresh(RECIPE, learner, memory, memory.size), Twin(20)) for memory in (compact, plain))
     np.testing.assert_array_equal(ours.q_next, theirs.q_next)
     np.testing.assert_array_equal(ours.planned, theirs.planned)
-    place = draw(kept, jax.random.key(1), (200,), planned=False)
-    mine, whole = (discrete_batch_of(RECIPE, learner, memory, place) for memory in (ours, theirs))
+    index = draw(compact, jax.random.key(1), (200,), planned=False)
+    mine, whole = (discrete_batch_of(RECIPE, learner, memory, index) for memory in (ours, theirs))
     for one, other in zip(mine, whole, strict=True):
         np.testing.assert_array_equal(one, other)
     following = [
-        memory.observations(place.lane, memory.rows.next_observation[place.lane, place.position], layout.frames)
-        for memory in (kept, plain)
+        memory.observations(index.lane, memory.rows.next_observation[index.lane, index.position], layout.frames)
+        for memory in (compact, plain)
     ]
     np.testing.assert_array_equal(*following)
     np.testing.assert_array_equal(*(state_values(RECIPE, learner, states) for states in following))
 
 
-def test_the_cap_on_frames_is_a_time_limit() -> None:
-    """Of a real game with a cap of 400 frames in place of 108,000: values behind it count, and the image behind it is kept."""
+def test_the_frame_limit_of_atari_truncates_episodes() -> None:
+    """With a limit of 400 frames instead of 108,000: returns bootstrap at the limit, and its last image is stored."""
     pytest.importorskip("ale_py")
     pytest.importorskip("cv2")
     from gemrl.envs.making import make
 
-    usual = make("ALE/Pong-v5")
-    assert usual.spec is not None
-    assert usual.spec.kwargs["max_num_frames_per_episode"] == 108_000
+    default = make("ALE/Pong-v5")
+    assert default.spec is not None
+    assert default.spec.kwargs["max_num_frames_per_episode"] == 108_000
     env = make("ALE/Pong-v5", max_num_frames_per_episode=400)
     task, rng, transitions = Task(env, 0), np.random.default_rng(0), []
     layout, observation = task.spaces.layout, task.reset()
@@ -132,37 +132,37 @@ def test_the_cap_on_frames_is_a_time_limit() -> None:
     assert len(ends) == 2
     assert 90 <= ends[0] < 100  # no-ops at the start count too
     assert not any(step.terminated[0] for step in transitions)
-    kept = remembered(layout, transitions, 300).lane()
-    np.testing.assert_array_equal(np.flatnonzero(kept["last"]), ends)
-    np.testing.assert_array_equal(kept["discount"], np.float32(0.99))
+    compact = stored_in_memory(layout, transitions, 300).lane()
+    np.testing.assert_array_equal(np.flatnonzero(compact["last"]), ends)
+    np.testing.assert_array_equal(compact["discount"], np.float32(0.99))
     compare_with_whole_stacks(layout, transitions, 150)
 
 
-def test_rows_are_forgotten_with_their_images(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With episodes of one step there are two images a row: what images there is no room for, no row may refer to."""
+def test_rows_are_dropped_with_their_images(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Episodes of one step have two images per row, so the image ring overflows; no row may refer to a lost image."""
     monkeypatch.setattr("gemrl.agents.memory.frames.SPARE", 16)
     monkeypatch.setattr(Screen, "reset", _short)
     transitions = played(300)
-    kept = remembered(LAYOUT, transitions, 100)
-    plain = remembered(LAYOUT._replace(frames=1), transitions, 100)
-    size = int(kept.size[0])
+    compact = stored_in_memory(LAYOUT, transitions, 100)
+    plain = stored_in_memory(LAYOUT._replace(frames=1), transitions, 100)
+    size = int(compact.size[0])
     assert 50 <= size < 70
     assert int(plain.size[0]) == 100
-    ours, theirs = (memory.lane() for memory in (kept, plain))
+    ours, theirs = (memory.lane() for memory in (compact, plain))
     lane = np.zeros(size, int)
     for name in ("observation", "next_observation"):
-        stacks = kept.observations(lane, ours[name], LAYOUT.frames)
+        stacks = compact.observations(lane, ours[name], LAYOUT.frames)
         np.testing.assert_array_equal(stacks, theirs[name][-size:])
-    planned = plan(kept, Twin(5))
+    planned = plan(compact, Twin(5))
     assert np.isfinite(planned.planned_returns()).all()
-    again = restored(snapshot_of(kept), 1, 100, LAYOUT, 2)
+    again = restored(snapshot_of(compact), 1, 100, LAYOUT, 2)
     for name, column in again.lane().items():
         np.testing.assert_array_equal(column, ours[name])
 
 
 def _short(self: Screen, *, seed: int | None = None, options: Any = None) -> tuple[np.ndarray, dict[str, Any]]:
     gym.Env.reset(self, seed=seed)
-    self.left, self.dies = 1, True
+    self.left, self.terminates = 1, True
     return self._screen(), {}
 
 
@@ -175,31 +175,31 @@ def test_a_row_of_atari_takes_seven_kilobytes() -> None:
 
 
 def test_images_that_were_never_written_are_not_saved() -> None:
-    kept = remembered(LAYOUT, played(40), 300)
-    assert kept.frames is not None
-    saved, written = snapshot_of(kept), int(kept.frames.written[0])
-    assert saved.arrays["frames"].shape[1] == saved.facts["images"] == written < kept.frames.pixels.shape[1] / 4
+    compact = stored_in_memory(LAYOUT, played(40), 300)
+    assert compact.frames is not None
+    saved, written = snapshot_of(compact), int(compact.frames.written[0])
+    assert saved.arrays["frames"].shape[1] == saved.facts["images"] == written < compact.frames.pixels.shape[1] / 4
     again = restored(saved, 1, 300, LAYOUT, 2)
-    for ours, theirs in zip(jax.tree.leaves(kept), jax.tree.leaves(again), strict=True):
+    for ours, theirs in zip(jax.tree.leaves(compact), jax.tree.leaves(again), strict=True):
         np.testing.assert_array_equal(ours, theirs)
     with pytest.raises(ModelFileError, match="cannot hold 9999"):
         restored(Snapshot(saved.facts | {"images": 9999}, saved.arrays), 1, 300, LAYOUT, 2)
 
 
-def test_staging_of_images_goes_on_from_a_snapshot() -> None:
+def test_staging_of_images_continues_from_a_snapshot() -> None:
     transitions = [one for one in played(40) if one != "cut"]
-    through, first, second = (Staging(1, 20, LAYOUT) for _ in range(3))
+    uninterrupted, first, second = (Staging(1, 20, LAYOUT) for _ in range(3))
     for number, transition in enumerate(transitions[:20]):
-        through.add(transition, 0.99)
+        uninterrupted.add(transition, 0.99)
         (first if number < 10 else second).add(transition, 0.99)
         if number == 9:
             second.restore(first.snapshot())
-    ours, theirs = second.take(), through.take()
+    ours, theirs = second.take(), uninterrupted.take()
     for mine, other in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
         np.testing.assert_array_equal(mine, other)
 
 
-def test_an_atari_game_is_seen_as_a_stack_and_told_raw() -> None:
+def test_atari_has_stacked_observations_and_unclipped_rewards() -> None:
     pytest.importorskip("ale_py")
     pytest.importorskip("cv2")
     from gemrl.envs.making import make
@@ -215,8 +215,8 @@ def test_an_atari_game_is_seen_as_a_stack_and_told_raw() -> None:
     assert max(rewards) >= 10  # a pill is ten points
 
 
-def test_stacks_may_be_evaluated_elsewhere_but_not_remembered(tmp_path: Path) -> None:
-    """Where no memory is taken over, only what is seen must be the same."""
+def test_a_saved_memory_needs_the_same_frame_stacking(tmp_path: Path) -> None:
+    """Without a memory, only the observations must be the same."""
     hidden = partial(gym.wrappers.RecordEpisodeStatistics, FrameStackObservation(Screen(), 4))
     fields: dict[str, Any] = {"net_arch": (8,), "batch_size": 4, "buffer_size": 100}
     model = DQN(hidden(), seed=0, **fields)

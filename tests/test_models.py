@@ -130,7 +130,7 @@ def test_learn_continues_or_resets_the_step_count() -> None:
 
 def test_training_shorter_than_the_warm_up_gives_a_warning() -> None:
     model = pendulum(learning_starts=50)
-    with pytest.warns(UserWarning, match="nothing is learnt in 50 steps: learning_starts is 50"):
+    with pytest.warns(UserWarning, match="nothing is learned in 50 steps: learning_starts is 50"):
         model.learn(50)
     with warnings.catch_warnings():
         warnings.simplefilter("error")

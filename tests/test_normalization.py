@@ -1,4 +1,4 @@
-"""The running mean and variance, against numpy's; and what it does for observations of any scale."""
+"""The normalizer: its mean and variance compared with numpy's, and learning from observations of any scale."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released"]
 NAMES = ["gem", "td3", "sac", "optimality-tightening", *DISCRETE]
 
 
-def test_blocks_of_any_size_add_up_to_the_whole() -> None:
+def test_blocks_of_any_size_give_the_mean_and_variance_of_all() -> None:
     rng = np.random.default_rng(0)
     seen = rng.normal(5.0, 3.0, (200, 4)).astype(np.float32)
     normalizer, start = Normalizer.start(4), 0
@@ -44,7 +44,7 @@ def test_a_new_normalizer_changes_nothing() -> None:
 
 
 class Scaled(gym.ObservationWrapper):
-    """Observations a thousand times as large, and off."""
+    """Observations times 1000, plus 5000."""
 
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
@@ -54,7 +54,7 @@ class Scaled(gym.ObservationWrapper):
         return 1000 * observation + 5000
 
 
-def made(name: str, **fields: Any) -> Model:
+def make(name: str, **fields: Any) -> Model:
     fast: dict[str, Any] = {"net_arch": (32,), "learning_rate": 3e-3, "learning_starts": 300, "batch_size": 64}
     fast |= {"gamma": 0.5, "buffer_size": 2000, "train_freq": 100, "gradient_steps": 100, "target_update_interval": 1}
     fast |= {} if name in DISCRETE else {"tau": 0.1}
@@ -65,7 +65,7 @@ def made(name: str, **fields: Any) -> Model:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_agent_learns_from_observations_of_any_scale(name: str, tmp_path: Path) -> None:
-    model = made(name).learn(1500)
+    model = make(name).learn(1500)
     kind = np.int32 if name in DISCRETE else np.float32
     states, zeros = np.array([[4000.0], [6000.0]], np.float32), np.zeros((2, 1), kind)
     np.testing.assert_allclose(model.agent.values(states, zeros), [-1, 1], atol=0.1)
@@ -79,16 +79,16 @@ def test_every_agent_learns_from_observations_of_any_scale(name: str, tmp_path: 
 
 
 @pytest.mark.parametrize("name", ["gem", "dqn"])
-def test_whoever_looks_into_the_memory_changes_nothing(name: str) -> None:
-    """Rows that wait on the host are shown, but the normaliser sees them no earlier for that."""
+def test_reading_the_memory_does_not_change_training(name: str) -> None:
+    """Staged rows are included, but the normalizer is not updated early."""
 
-    class Look(gemrl.Callback):
+    class ReadMemory(gemrl.Callback):
         def on_step(self, model: Model, event: Event) -> None:
             assert len(model.memory) == event.step
 
     fields = {"learning_starts": 50, "train_freq": 40, "gradient_steps": 5}
-    exclusive, watched = made(name, **fields).learn(200), made(name, **fields).learn(200, Look())
-    for one, other in zip(exclusive.get_parameters().values(), watched.get_parameters().values(), strict=True):
+    unwatched, watched = make(name, **fields).learn(200), make(name, **fields).learn(200, ReadMemory())
+    for one, other in zip(unwatched.get_parameters().values(), watched.get_parameters().values(), strict=True):
         np.testing.assert_array_equal(one, other)
-    np.testing.assert_array_equal(exclusive.memory.lane()["observation"], watched.memory.lane()["observation"])
-    np.testing.assert_array_equal(exclusive.memory.lane()["action"], watched.memory.lane()["action"])
+    np.testing.assert_array_equal(unwatched.memory.lane()["observation"], watched.memory.lane()["observation"])
+    np.testing.assert_array_equal(unwatched.memory.lane()["action"], watched.memory.lane()["action"])

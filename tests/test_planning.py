@@ -1,4 +1,4 @@
-"""Planners against a brute-force definition that is written here independently of them."""
+"""Planners compared with a brute-force definition that shares no code with them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def first_best(values: list[float]) -> int:
 
 
 def brute(planner: Planner, data: Trajectories) -> tuple[np.ndarray, np.ndarray]:
-    """Returns and lengths [K, N] straight from the definitions."""
+    """Returns and lengths [K, N] by definition."""
     reward, discount, last, q_next = data
     returns, lengths = np.empty(q_next.shape), np.empty(q_next.shape, int)
     for k in range(len(q_next)):
@@ -65,7 +65,7 @@ def brute(planner: Planner, data: Trajectories) -> tuple[np.ndarray, np.ndarray]
 
 @st.composite
 def trajectories(draw: st.DrawFn, exact: bool = False) -> Trajectories:
-    """Rows with endings of every kind. Exact ones have small whole numbers and gamma 1, so that ties are ties."""
+    """Rows with terminations and truncations. Exact ones have small whole numbers and gamma 1, so that ties are exact."""
     count = draw(st.integers(1, 40))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     ending = draw(st.sampled_from([0.0, 0.1, 0.5, 1.0]))
@@ -116,8 +116,8 @@ plan_ring = jax.jit(plan, static_argnums=1)
 
 @settings(max_examples=60, deadline=None)
 @given(trajectories(), st.sampled_from([1, 3, 100]))
-def test_a_ring_cut_at_any_write_head_plans_its_surviving_rows(data: Trajectories, depth: int) -> None:
-    """Wherever the head stands, the newest rows are planned as if no other had ever been written."""
+def test_a_ring_plans_its_surviving_rows_wherever_its_head_is(data: Trajectories, depth: int) -> None:
+    """The rows in the ring are planned as if no other rows had been written."""
     reward, discount, last, q_next = data
     memory = Memory.empty(1, RING, Layout((1,)), 2)
     for number in range(len(reward)):
@@ -125,8 +125,8 @@ def test_a_ring_cut_at_any_write_head_plans_its_surviving_rows(data: Trajectorie
         row.reward[:], row.discount[:], row.last[:] = reward[number], discount[number], last[number]
         memory = insert_row(memory, row, np.array([1]))
     survivors = slice(max(0, len(reward) - RING), None)
-    place = np.arange(len(reward))[survivors] % RING
-    memory = eqx.tree_at(lambda m: m.q_next, memory, memory.q_next.at[:, 0, place].set(q_next[:, survivors]))
+    position = np.arange(len(reward))[survivors] % RING
+    memory = eqx.tree_at(lambda m: m.q_next, memory, memory.q_next.at[:, 0, position].set(q_next[:, survivors]))
     expected, _ = brute(Twin(depth), (reward[survivors], discount[survivors], last[survivors], q_next[:, survivors]))
     np.testing.assert_allclose(plan_ring(memory, Twin(depth)).planned_returns(), expected, rtol=1e-4, atol=1e-4)
 
@@ -144,18 +144,18 @@ def test_identities_between_planners(data: Trajectories) -> None:
     np.testing.assert_allclose(Twin(9)(*same), Single(9)(*same))
 
 
-def test_batches_are_planned_on_their_own() -> None:
+def test_batches_are_planned_independently() -> None:
     rng = np.random.default_rng(0)
     reward, last, q_next = rng.normal(size=(3, 20)), rng.random((3, 20)) < 0.2, rng.normal(size=(2, 3, 20))
     discount = np.full((3, 20), 0.9)
     together = Twin(6)(reward, discount, last, q_next)
     for lane in range(3):
-        exclusive = Twin(6)(reward[lane], discount[lane], last[lane], q_next[:, lane])
-        np.testing.assert_allclose(together[:, lane], exclusive)
+        separate = Twin(6)(reward[lane], discount[lane], last[lane], q_next[:, lane])
+        np.testing.assert_allclose(together[:, lane], separate)
 
 
-def test_literal_numbers() -> None:
-    """Three steps, the second one better than estimated: the paper's equation 7 by hand, with gamma 1/2."""
+def test_equation_7_by_hand() -> None:
+    """Three steps with gamma 1/2; the second one is better than estimated."""
     reward, discount = np.array([1.0, 4.0, 0.0]), np.array([0.5, 0.5, 0.0])
     last, q_next = np.array([False, False, True]), np.array([[2.0, 8.0, 9.0], [6.0, 0.0, 9.0]])
     # V1[0] = 1+1, 1+2+2, 1+2+0 and V2[0] = 1+3, 1+2+0, 1+2+0
@@ -164,8 +164,8 @@ def test_literal_numbers() -> None:
     np.testing.assert_array_equal(Twin(3).chosen(reward, discount, last, q_next)[:, 0], [2, 1])
 
 
-def test_a_time_limit_is_not_a_death() -> None:
-    """All rewards negative, cut by a time limit: "the rewards so far" must not win, except in the released variant."""
+def test_truncation_is_not_termination() -> None:
+    """With negative rewards and a time limit, the rewards without a bootstrap must not win, except in the released variant."""
     reward, discount, last = -np.ones(4), np.full(4, 1.0), np.array([False, False, False, True])
     q_next = np.full((2, 4), -50.0)
     np.testing.assert_allclose(Twin(10)(reward, discount, last, q_next)[0], [-51, -51, -51, -51])
@@ -175,7 +175,7 @@ def test_a_time_limit_is_not_a_death() -> None:
 
 
 def test_theorem_1_single_overestimates_and_twin_does_not() -> None:
-    """Unit noise on equal true values, r = 0, gamma = 1: Single's bias is the expected maximum of n normals, Twin's is 0."""
+    """Unit noise on equal true values, r = 0, gamma = 1: Single has the bias of a maximum of n normals, Twin has none."""
     lengths, samples = (2, 5, 20), 40_000
     rng = np.random.default_rng(1)
     for n in lengths:
@@ -189,12 +189,12 @@ def test_theorem_1_single_overestimates_and_twin_does_not() -> None:
         error = 4 / np.sqrt(samples)
         assert abs(single.mean() - expected_maximum) < error
         assert abs(twin.mean()) < error
-        if n == 5:  # 0.57: the released form is the mean maximum of two normals, 0.564
+        if n == 5:  # the bias of the released form is the expected maximum of two normals, 0.564
             assert abs(released.mean() - 1 / np.sqrt(np.pi)) < error
 
 
 @pytest.mark.parametrize("depth", [0, -1, 2.5, True, "5"])
-def test_a_depth_that_is_no_count_is_refused(depth: object) -> None:
+def test_an_invalid_depth_is_refused(depth: object) -> None:
     with pytest.raises(BadValue, match="depth must be a whole number"):
         Twin(depth)  # type: ignore[arg-type]
 

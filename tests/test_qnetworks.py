@@ -1,4 +1,4 @@
-"""Networks of the values of discrete actions, against PyTorch's."""
+"""Q-networks for discrete actions, compared with PyTorch."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def test_convolutions_and_their_gradients_equal_pytorch(shape: tuple[int, ...], 
     with torch.no_grad():
         theirs.weight.copy_(torch.tensor(kernel.copy()))
         theirs.bias.copy_(torch.tensor(own.layer.bias))
-    given = torch.tensor(x.transpose(0, 3, 1, 2).copy(), requires_grad=True)
-    expected = torch.relu(theirs(given))
+    inputs = torch.tensor(x.transpose(0, 3, 1, 2).copy(), requires_grad=True)
+    expected = torch.relu(theirs(inputs))
     np.testing.assert_allclose(own(x), expected.detach().numpy().transpose(0, 2, 3, 1), rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(jax.jit(own.__call__)(jnp.array(x)), own(x), rtol=1e-4, atol=1e-5)
     (expected**2).sum().backward()
-    slopes = jax.jit(jax.grad(lambda layer, x: (layer(x) ** 2).sum(), argnums=(0, 1)))(own, jnp.array(x))
+    gradients = jax.jit(jax.grad(lambda layer, x: (layer(x) ** 2).sum(), argnums=(0, 1)))(own, jnp.array(x))
     weight = theirs.weight.grad.numpy().transpose(2, 3, 1, 0).reshape(own.layer.weight.shape)
-    np.testing.assert_allclose(slopes[0].layer.weight, weight, rtol=1e-3, atol=1e-2)
-    np.testing.assert_allclose(slopes[0].layer.bias, theirs.bias.grad, rtol=1e-3, atol=1e-2)
-    np.testing.assert_allclose(slopes[1], given.grad.numpy().transpose(0, 2, 3, 1), rtol=1e-3, atol=1e-3)
+    np.testing.assert_allclose(gradients[0].layer.weight, weight, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(gradients[0].layer.bias, theirs.bias.grad, rtol=1e-3, atol=1e-2)
+    np.testing.assert_allclose(gradients[1], inputs.grad.numpy().transpose(0, 2, 3, 1), rtol=1e-3, atol=1e-3)
 
 
-def test_networks_follow_the_observations() -> None:
+def test_networks_fit_the_observations() -> None:
     assert (filters_for(ATARI), filters_for(MINATAR), filters_for(VECTOR)) == (NATURE, SMALL, ())
     assert filters_for(Layout((3, 96, 96), 1, 5, "uint8")) == NATURE
     rng = np.random.default_rng(0)
@@ -56,14 +56,14 @@ def test_networks_follow_the_observations() -> None:
 
 
 def test_the_nature_network_has_the_published_number_of_parameters() -> None:
-    """Mnih et al. (2015): 8,224 + 32,832 + 36,928 in convolutions, 3,136 x 512 behind them."""
+    """Mnih et al. (2015): 8,224 + 32,832 + 36,928 in convolutions, then 3,136 x 512."""
     networks = QNetworks.init(np.random.default_rng(0), 1, ATARI, (512,), dueling=False)
     convolutions = [sum(x.size for x in jax.tree.leaves(layer)) for layer in networks.members[0].convolutions]
     assert convolutions == [8224, 32832, 36928]
     assert sum(x.size for x in jax.tree.leaves(networks)) == sum(convolutions) + 3137 * 512 + 513 * 6
 
 
-def test_images_of_any_order_become_height_width_channels() -> None:
+def test_images_are_converted_to_height_width_channels() -> None:
     rng = np.random.default_rng(0)
     stack = rng.integers(0, 255, (2, 4, 84, 84), dtype=np.uint8)
     np.testing.assert_array_equal(as_input(ATARI, stack), stack.transpose(0, 2, 3, 1))
@@ -78,13 +78,13 @@ def test_images_of_any_order_become_height_width_channels() -> None:
         ((84, 84, 3), (84, 84, 3)),
         ((3, 84, 84), (84, 84, 3)),
         ((10, 10, 4), (10, 10, 4)),
-        ((4, 4, 16), (4, 4, 16)),  # a board with more channels than sides
+        ((4, 4, 16), (4, 4, 16)),  # a board with more channels than rows
         ((16, 4, 4), (4, 4, 16)),
         ((210, 160, 3), (210, 160, 3)),
         ((3, 210, 160), (210, 160, 3)),
     ],
 )
-def test_which_axis_has_the_channels(observation: tuple[int, ...], image: tuple[int, ...]) -> None:
+def test_the_channel_axis_is_found(observation: tuple[int, ...], image: tuple[int, ...]) -> None:
     assert Layout(observation, 1, 4, "uint8").image == image
 
 
@@ -93,7 +93,7 @@ def test_presets_do_not_depend_on_the_order_of_axes() -> None:
     assert orders[0] == orders[1] == RECIPES["dqn"].but(**PRESET)
 
 
-def test_no_two_networks_begin_alike() -> None:
+def test_networks_are_initialized_differently() -> None:
     networks = QNetworks.init(np.random.default_rng(0), 4, VECTOR, (8, 8), dueling=True)
     flat = [np.concatenate([np.ravel(x) for x in jax.tree.leaves(member)]) for member in networks.members]
     assert all(np.abs(a - b).max() > 0.1 for i, a in enumerate(flat) for b in flat[:i])

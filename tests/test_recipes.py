@@ -1,4 +1,4 @@
-"""Recipes: what differs, what can be set, and what is refused."""
+"""Recipes: their differences, their settings, and the values that are refused."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ VECTOR = Layout((3,), 2)
 
 
 def test_gem_has_the_hyperparameters_of_the_paper() -> None:
-    """Table 2 of the appendix, and paper-and-released-code where the paper is silent."""
+    """Table 2 of the appendix, and the released code where the paper gives no value."""
     assert (GEM.tau, GEM.train_freq, GEM.target_update_interval, GEM.gradient_steps) == (0.6, 100, 100, 200)
     assert (GEM.buffer_size, GEM.policy_delay, GEM.batch_size, GEM.gamma) == (100_000, 2, 100, 0.99)
     assert (GEM.exploration_noise, GEM.learning_starts, GEM.settable()["net_arch"]) == (0.1, 10_000, (400, 300))
@@ -53,42 +53,41 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
         "batch_size",
         "tau",
         "learning_starts",
-        "targets",
+        "planner",
         "norm_first",
         "action_twice",
         "regress_on_both",
     }
 
 
-def test_every_ablation_is_one_field_away_from_gem() -> None:
+def test_every_ablation_changes_one_field_of_gem() -> None:
     for name, ablation in groups()["ablations"].items():
         assert len(difference(GEM, ablation.recipe)) == 1, name
 
 
-def test_the_tabular_recipes_learn_by_the_rules_that_the_theory_checks() -> None:
+def test_tabular_recipes_use_the_learning_rules_of_the_theory() -> None:
     for name, rule in {"gem-tabular": tabular.GEM, "q-learning": tabular.Q_LEARNING, "double-q": tabular.DOUBLE_Q}.items():
         chosen = RECIPES[name].settable()
         assert (chosen["planner"], chosen["tables"], chosen["bootstrap"]) == (rule.planner, rule.tables, rule.bootstrap)
     gem = RECIPES["gem-tabular"]
-    apart = {name: set(difference(gem, one.recipe)) for name, one in groups()["tabular"].items() if name != "gem-tabular"}
-    assert apart == {
+    changed = {name: set(difference(gem, one.recipe)) for name, one in groups()["tabular"].items() if name != "gem-tabular"}
+    assert changed == {
         "gem-tabular-no-tbp": {"planner"},
         "q-learning": {"planner", "tables"},
         "double-q": {"planner", "bootstrap"},
         "nstep-q": {"planner", "tables"},
     }
-    assert set(difference(RECIPES["q-learning"], RECIPES["nstep-q"])) == {"planner"}
+    assert set(difference(RECIPES["q-learning"], RECIPES["nstep-q"])) == {"n"}
 
 
-def test_every_rung_is_one_field_away_from_the_one_below() -> None:
-    for below, above in pairwise(LADDER):
-        assert len(difference(below, above)) == 1
+def test_every_step_of_the_ladder_changes_one_field() -> None:
+    for one, following in pairwise(LADDER):
+        assert len(difference(one, following)) == 1
     assert LADDER[-1] == GEM
     assert [*difference(LADDER[0], GEM)] == ["gradient_steps", "layer_norm", "n_pairs", "planner", "alpha"]
 
 
-def test_the_baselines_are_as_published() -> None:
-    """paper-and-released-code, section "Continuous baselines and ablations"."""
+def test_baselines_have_the_published_hyperparameters() -> None:
     assert (TD3.learning_rate, TD3.batch_size, TD3.tau, TD3.policy_delay, TD3.buffer_size) == (1e-3, 100, 0.005, 2, 1_000_000)
     assert (TD3.train_freq, TD3.gradient_steps, TD3.body) == (1, 1, Perceptron((400, 300), layer_norm=False))
     assert (TD3.target_policy_noise, TD3.target_noise_clip, TD3.exploration_noise) == (0.2, 0.5, 0.1)
@@ -107,7 +106,7 @@ def test_the_baselines_are_as_published() -> None:
     assert (redq.n_pairs * redq.n_critics, redq.targets, redq.tau) == (4, Fresh(subset=2), 0.005)
 
 
-def test_across_families_the_family_is_named_first() -> None:
+def test_a_difference_between_families_starts_with_the_family() -> None:
     assert next(iter(difference(GEM, SoftRecipe()))) == "family"
     assert next(iter(difference(GEM, TabularRecipe()))) == "family"
     assert difference(SoftRecipe(), SoftRecipe()) == {}
@@ -139,26 +138,24 @@ def test_one_step_targets_stay_one_step() -> None:
     assert sil == RECIPES["td3-sil"]
 
 
-def test_settings_reach_into_parts() -> None:
+def test_fields_of_parts_can_be_changed() -> None:
     changed = GEM.but(depth=7, alpha=1.0)
-    assert difference(GEM, changed) == {
-        "targets": (Planned(Twin(5)), Planned(Twin(7))),
-        "loss": (Asymmetric(0.25), Asymmetric(1.0)),
-    }
+    assert (changed.targets, changed.loss) == (Planned(Twin(7)), Asymmetric(1.0))
+    assert difference(GEM, changed) == {"depth": (5, 7), "alpha": (0.25, 1.0)}
     assert GEM.but(planner=LambdaReturn(0.9, 5), lam=0.5).planner == LambdaReturn(0.5, 5)
     assert GEM.but(planner=NStep(3), depth=9).planner == NStep(9)
 
 
 def test_settings_from_the_command_line() -> None:
-    words = ["depth=20", "net_arch=(64, 64)", "layer_norm=False", "planner=Single", "actor_objective=FirstCritic()"]
-    changed = recipe_for("gem", "Ant-v5", VECTOR, words)
-    # a planner set later replaces the depth set before
+    settings = ["depth=20", "net_arch=(64, 64)", "layer_norm=False", "planner=Single", "actor_objective=FirstCritic()"]
+    changed = recipe_for("gem", "Ant-v5", VECTOR, settings)
+    # a planner replaces a depth that was set before it
     assert changed == GEM.but(planner=Single(5), net_arch=(64, 64), layer_norm=False, actor_objective=FirstCritic())
     assert recipe_for("gem", "Ant-v5", VECTOR, ["targets=Planned(LambdaReturn(0.5, 3))"]).settable()["planner"] == LambdaReturn(
         0.5, 3
     )
     assert recipe_for("td3", "Ant-v5", VECTOR, ["bound=Tightening(reach=2)"]) == TD3.but(bound=Tightening(reach=2))
-    # what only holds together is set together
+    # fields that depend on each other are checked together
     assert recipe_for("gem", "Ant-v5", VECTOR, ["n_pairs=1", "planner=Single(3)"]) == GEM.but(n_pairs=1, planner=Single(3))
     assert recipe_for("gem", "Ant-v5", VECTOR, ["planner=Twin(3)", "depth=20"]) == GEM.but(depth=20)
     assert recipe_for("gem", "Ant-v5", VECTOR, ["learning_rate=1e-3"]).settable()["learning_rate"] == 1e-3
@@ -180,7 +177,7 @@ def test_settings_from_the_command_line() -> None:
         ("learning_rate=1e999", "learning_rate must be"),
         ("net_arch=()", "at least one width"),
         ("net_arch=(3, 'x')", "a width in net_arch"),
-        ("net_arch=2.5", "net_arch must be tuple"),
+        ("net_arch=2.5", "net_arch must be a tuple"),
         ("depth=2.5", "depth must be a whole number"),
         ("target_entropy_scale=1", "target_entropy_scale is a field of other algorithms"),
         ("net_arch={[400, 300]}", "not a Python literal"),
@@ -201,19 +198,19 @@ def test_settings_from_the_command_line() -> None:
         ("alpha=-1", "alpha must be a number of at least 0"),
         ("lam=0.5", "unknown field"),
         ("n_pairs=1", "n_pairs must be 2"),
-        ("planner=Asymmetric(1)", "planner must be one of Twin"),
+        ("planner=Asymmetric(1)", "planner must be one of NStep"),
         ("bound=SelfImitation()", "needs Fresh targets"),
         ("targets=Fresh(subset=3)", "more critics than n_critics"),
         ("targets=Twin(3)", "targets must be Planned or Fresh"),
     ],
 )
-def test_bad_settings_are_told_in_a_line(setting: str, message: str) -> None:
+def test_invalid_settings_are_refused_in_one_line(setting: str, message: str) -> None:
     with pytest.raises(BadValue, match=message.replace("(", r"\(").replace(")", r"\)")):
         recipe_for("gem", "Pendulum-v1", VECTOR, [setting])
 
 
 @pytest.mark.parametrize("name", RECIPES)
-def test_a_recipe_survives_json(name: str) -> None:
+def test_a_recipe_is_restored_from_json(name: str) -> None:
     values = json.loads(json.dumps(RECIPES[name].as_dict()))
     assert type(RECIPES[name]).from_dict(values) == RECIPES[name]
 
@@ -224,19 +221,19 @@ def test_json_evaluates_nothing() -> None:
         Recipe.from_dict(values)
 
 
-def test_recipes_are_values() -> None:
+def test_recipes_are_immutable_and_hashable() -> None:
     assert hash(GEM) == hash(Recipe())
     assert Recipe().but(net_arch=[400, 300]) == GEM
     with pytest.raises(dataclasses.FrozenInstanceError):
         GEM.gamma = 0.5  # type: ignore[misc]
 
 
-def test_an_unknown_algorithm_is_told_with_the_nearest_one() -> None:
+def test_an_unknown_algorithm_gets_a_suggestion() -> None:
     with pytest.raises(UnknownName, match="did you mean 'gem-paper'"):
         recipe("gem-papre")
 
 
-def test_parts_print_as_the_python_that_makes_them() -> None:
+def test_the_repr_of_a_part_is_valid_python() -> None:
     parts: tuple[Any, ...] = (Twin(3), Single(4), NStep(2), LambdaReturn(0.5, 6), TwinReleased(8), Asymmetric(0.5))
     parts += (Planned(Single(4)), Fresh(3, 2), SelfImitation(2.0), Tightening(1.0, 3))
     names: dict[str, Any] = {type(part).__name__: type(part) for part in parts}
@@ -247,19 +244,19 @@ ATARI, MINATAR = Layout((4, 84, 84), 1, 9, "uint8", frames=4), Layout((10, 10, 4
 DISCRETE = {name: recipe for name, recipe in RECIPES.items() if isinstance(recipe, DiscreteRecipe)}
 
 
-def test_discrete_agents_are_what_the_decisions_say() -> None:
+def test_differences_between_discrete_algorithms() -> None:
     gem = RECIPES["gem-discrete"]
-    assert difference(gem, RECIPES["dqn"]).keys() == {"n_pairs", "n_critics", "targets", "loss"}
+    assert difference(gem, RECIPES["dqn"]).keys() == {"n_pairs", "n_critics", "targets", "alpha"}
     assert difference(RECIPES["dqn"], RECIPES["ddqn"]).keys() == {"bootstrap"}
     assert difference(RECIPES["ddqn"], RECIPES["dueling-dqn"]).keys() == {"dueling"}
     assert difference(RECIPES["dqn"], RECIPES["clipped-ddqn"]).keys() == {"n_critics", "bootstrap", "acting"}
-    assert difference(gem, RECIPES["gem-discrete-released"]).keys() == {"targets", "loss", "students"}
+    assert difference(gem, RECIPES["gem-discrete-released"]).keys() == {"planner", "alpha", "students"}
     for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step"):
         assert len(difference(gem, RECIPES[f"gem-discrete-{name}"])) == 1
 
 
 @pytest.mark.parametrize(("layout", "env_id"), [(ATARI, "ALE/Pong-v5"), (ATARI, ""), (MINATAR, "MinAtar/Breakout-v1")])
-def test_a_preset_is_equal_for_all_discrete_agents(layout: Layout, env_id: str) -> None:
+def test_a_preset_is_the_same_for_all_discrete_algorithms(layout: Layout, env_id: str) -> None:
     for name, plain in DISCRETE.items():
         preset = plain.for_environment(env_id, layout)
         changes = difference(plain, preset)
@@ -278,7 +275,7 @@ def test_the_preset_of_atari() -> None:
     assert (preset.evaluation_eps, preset.reward_bound, preset.gamma) == (0.001, 1.0, 0.99)
     assert RECIPES["gem-discrete"].settable()["depth"] == 1000
     assert DISCRETE["dqn"].for_environment("pkg:PongNoFrameskip-v4", ATARI) == preset
-    own = DISCRETE["dqn"].for_environment("Warehouse-v0", ATARI)  # whose rewards mean what they say
+    own = DISCRETE["dqn"].for_environment("Warehouse-v0", ATARI)  # its rewards are not clipped
     assert difference(own, preset) == {"evaluation_eps": (0.0, 0.001), "reward_bound": (1e6, 1.0)}
     assert DISCRETE["dqn"].for_environment("CartPole-v1", Layout((4,), 1, 2)) == DISCRETE["dqn"]
 
@@ -295,14 +292,14 @@ def test_the_preset_of_atari() -> None:
         ("dqn", Layout((1,), 1, 4, "int32", states=16), "dqn"),
     ],
 )
-def test_gem_is_its_kin_that_fits(name: str, layout: Layout, found: str) -> None:
+def test_the_algorithm_that_a_name_stands_for(name: str, layout: Layout, found: str) -> None:
     assert algorithm_for(name, layout) == found
 
 
-def test_every_settable_field_is_told() -> None:
-    """`gemrl algos --fields` lists whatever --set takes, but for the second name of `depth` and what discrete actions refuse."""
-    told = {str(cell) for table in fields_tables() for cell in table.columns[0].cells}
-    assert {name for recipe in RECIPES.values() for name in recipe.settable()} - told == {"n"}
-    of_discrete = {str(cell) for cell in fields_tables()[1].columns[0].cells}
+def test_every_settable_field_is_listed() -> None:
+    """`gemrl algos --fields` lists all fields that --set takes, except `n` (as `depth`), and `subset` for discrete actions."""
+    listed = {str(cell) for table in fields_tables() for cell in table.columns[0].cells}
+    assert {name for recipe in RECIPES.values() for name in recipe.settable()} - listed == {"n"}
+    listed_discrete = {str(cell) for cell in fields_tables()[1].columns[0].cells}
     discrete = [recipe for recipe in RECIPES.values() if isinstance(recipe, DiscreteRecipe)]
-    assert {name for recipe in discrete for name in recipe.settable()} - of_discrete == {"n", "subset"}
+    assert {name for recipe in discrete for name in recipe.settable()} - listed_discrete == {"n", "subset"}

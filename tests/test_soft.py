@@ -1,4 +1,4 @@
-"""Soft actor-critic against PyTorch's own distributions, autograd and Adam."""
+"""Soft actor-critic compared with PyTorch's distributions, autograd and Adam."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ step_once = jax.jit(gradient_step, static_argnums=0)
 
 
 def squashed(actor: dict[str, Any], state: Any, noise: Any) -> tuple[Any, Any]:
-    """An action and its log density, from PyTorch's transformed distribution."""
+    """An action and its log density, by PyTorch's TransformedDistribution."""
     mean, log_std = forward(actor, "actor", state, None).chunk(2, dim=-1)
     normal = torch.distributions.Normal(mean, log_std.clamp(-20, 2).exp())
     distribution = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform(cache_size=1))
@@ -47,11 +47,11 @@ def test_gradient_steps_equal_pytorch() -> None:
         return torch.stack([forward(arrays, f"critics.{number}", both, None)[:, 0] for number in (0, 1)])
 
     for step in range(3):
-        happens = draw_soft_randomness(RECIPE, memory, jax.random.key(step))
-        index = happens.rows
+        randomness = draw_soft_randomness(RECIPE, memory, jax.random.key(step))
+        index = randomness.rows
         rows = [torch.tensor(np.array(column[index.lane, index.position])) for column in memory.rows.columns().values()]
         state, taken, reward, discount, _, following = rows
-        noise, next_noise = (torch.tensor(np.array(x)) for x in happens[1:])
+        noise, next_noise = (torch.tensor(np.array(x)) for x in randomness[1:])
         temperature = log_temperature.detach().exp()
         _, density = squashed(actor, state, noise)
         temperature_loss = -(log_temperature * (density - A).detach()).mean()
@@ -72,7 +72,7 @@ def test_gradient_steps_equal_pytorch() -> None:
         temperature_adam.step()
         for name, array in targets.items():
             array.mul_(1 - RECIPE.tau).add_(RECIPE.tau * critics[name].detach())
-        learner, losses = step_once(RECIPE, memory, learner, happens)
+        learner, losses = step_once(RECIPE, memory, learner, randomness)
         np.testing.assert_allclose(losses[0], critic_loss.detach(), rtol=1e-4)
         np.testing.assert_allclose(losses[1], actor_loss.detach(), rtol=1e-3, atol=1e-5)
     ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")
@@ -83,30 +83,30 @@ def test_gradient_steps_equal_pytorch() -> None:
     np.testing.assert_allclose(learner.log_temperature, log_temperature.detach(), rtol=1e-4)
 
 
-def test_the_density_keeps_its_digits_where_tanh_is_flat() -> None:
+def test_the_log_density_is_accurate_where_tanh_is_flat() -> None:
     body = MLP.init(np.random.default_rng(0), Perceptron((4,), layer_norm=False), 1, 2)
     actor = GaussianActor(jax.tree.map(jnp.zeros_like, body))  # a standard normal
     action, density = actor.draw_with_density(jnp.zeros((1, 1)), jnp.full((1, 1), 9.0))
-    # log N(9; 0, 1) - log(1 - tanh(9)^2), the latter being log 4 - 18 to all digits here
+    # log N(9; 0, 1) - log(1 - tanh(9)^2), where the second term equals log 4 - 18 in float32
     assert action[0, 0] > 0.999
     np.testing.assert_allclose(density[0], -0.5 * 81 - 0.5 * np.log(2 * np.pi) - (np.log(4) - 18), rtol=1e-5)
 
 
 def test_soft_values_of_a_probe() -> None:
-    """Reward 1 and death after one step: no entropy follows, so Q = 1. One step earlier the entropy of one action joins."""
+    """The last step has reward 1 and no entropy after it, so Q = 1. One step earlier, the entropy of one action is added."""
     gamma = 0.5
     fields: dict[str, Any] = {"net_arch": (32, 32), "learning_rate": 3e-3, "learning_starts": 300, "batch_size": 64, "tau": 0.05}
-    fields |= {"train_freq": 100, "gradient_steps": 100}  # in rounds that cost the host less
+    fields |= {"train_freq": 100, "gradient_steps": 100}  # fewer rounds are faster
     model = SAC(probes.Delayed(), seed=1, gamma=gamma, buffer_size=2000, **fields).learn(3000)
     states, zeros = np.array([[0.0], [1.0]], np.float32), np.zeros((2, 1), np.float32)
     first, second = model.agent.values(states, zeros)
     assert second == pytest.approx(1.0, abs=0.05)
-    # The temperature holds the policy's entropy at the target, -1; that is what the soft value adds to the reward to come.
+    # The temperature keeps the policy's entropy at its target, -1; the soft value adds temperature * entropy.
     temperature = float(np.exp(model.agent.learner.log_temperature))
     assert first == pytest.approx(gamma * (1.0 + temperature * -1.0), abs=0.1)
 
 
-ALIVE: dict[str, Any] = {
+OTHER_VALUES: dict[str, Any] = {
     "gamma": 0.9,
     "learning_rate": 1e-3,
     "buffer_size": 60,
@@ -124,8 +124,8 @@ ALIVE: dict[str, Any] = {
 
 
 def policy_after(**fields: Any) -> np.ndarray:
-    lively = SMALL | {"net_arch": (16, 16), "learning_rate": 1e-2, "gradient_steps": 20, "target_update_interval": 1}
-    model = SAC("InvertedPendulum-v5", seed=0, **(lively | fields)).learn(250)
+    fast = SMALL | {"net_arch": (16, 16), "learning_rate": 1e-2, "gradient_steps": 20, "target_update_interval": 1}
+    model = SAC("InvertedPendulum-v5", seed=0, **(fast | fields)).learn(250)
     return model.agent.act(np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32))
 
 
@@ -134,13 +134,13 @@ def default_policy() -> np.ndarray:
     return policy_after()
 
 
-def test_every_field_is_listed() -> None:
-    assert ALIVE.keys() == {field.name for field in dataclasses.fields(SoftRecipe)}
+def test_every_field_is_tested() -> None:
+    assert OTHER_VALUES.keys() == {field.name for field in dataclasses.fields(SoftRecipe)}
 
 
-@pytest.mark.parametrize("name", ALIVE)
-def test_every_field_is_alive(name: str, default_policy: np.ndarray) -> None:
-    assert not np.array_equal(policy_after(**{name: ALIVE[name]}), default_policy)
+@pytest.mark.parametrize("name", OTHER_VALUES)
+def test_every_field_has_an_effect(name: str, default_policy: np.ndarray) -> None:
+    assert not np.array_equal(policy_after(**{name: OTHER_VALUES[name]}), default_policy)
 
 
 def test_predictions_are_drawn_unless_deterministic() -> None:

@@ -1,4 +1,4 @@
-"""What the baselines regress on: fresh n-step returns of a minibatch (TD3), and bounds on values (SIL, optimality tightening)."""
+"""Targets of the baselines: n-step returns of a minibatch (TD3), and bounds on Q-values (SIL, optimality tightening)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from gemrl.agents.continuous import Randomness
 
 Value = Callable[[Array, Array, Array | None], Array]
-"""Each group's value of states, for noise on their actions and perhaps a subset of critics. [B, D], [B, A] -> [K, B]."""
+"""Each group's value of states, given noise on the actions and an optional subset of critics. [B, D], [B, A] -> [K, B]."""
 
 
 def _values(value: Value, observation: Array, noise: Array | None, subset: Array | None) -> Array:
@@ -31,19 +31,19 @@ def _values(value: Value, observation: Array, noise: Array | None, subset: Array
 
 
 def fresh_returns(recipe: Recipe, memory: Memory, drawn: Randomness, value: Value) -> Array:
-    """n-step returns of drawn rows, bootstrapped by the target networks, never across an ending. [K, *S]."""
+    """n-step returns of the drawn rows, bootstrapped from the target networks, within their trajectories. [K, *S]."""
     rewards, bootstrap_discount, end = n_step(memory, drawn.rows, recipe.targets.planner.rollout_cap)
     states = memory.rows.next_observation[drawn.rows.lane, end]
     return rewards + bootstrap_discount * _values(value, states, drawn.noise, drawn.subset)
 
 
 def bounds(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness, value: Value) -> tuple[Array, Array]:
-    """What a critic's value of drawn rows should lie between; infinite where nothing is known. Each [K, *S]."""
+    """Lower and upper bounds on the Q-values of the drawn rows; infinite where there is no bound. Each [K, *S]."""
     lane, position, _ = drawn.rows
     free = jnp.full((recipe.n_pairs, *lane.shape), jnp.inf)
     if isinstance(recipe.bound, SelfImitation):
         stored = memory.planned[:, lane, position]
-        return jnp.where(jnp.isnan(stored), -free, stored), free  # NaN: a row that came in since the last update
+        return jnp.where(jnp.isnan(stored), -free, stored), free  # NaN: a row added since the last update
     if isinstance(recipe.bound, Tightening):
         lower = _best_ahead(memory, drawn, value)
         return lower, _tightest_behind(recipe, learner, memory, drawn.rows, recipe.bound.reach)
@@ -51,7 +51,7 @@ def bounds(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness, 
 
 
 def _best_ahead(memory: Memory, drawn: Randomness, value: Value) -> Array:
-    """The best return of 1..reach steps after each row, with a bootstrap. [K, *S]."""
+    """The best bootstrapped return over the next 1..reach steps of each row. [K, *S]."""
     assert drawn.ahead is not None
     reach = drawn.ahead.shape[-2]
     ahead = segment(memory, drawn.rows, reach)
@@ -61,10 +61,10 @@ def _best_ahead(memory: Memory, drawn: Randomness, value: Value) -> Array:
 
 
 def _tightest_behind(recipe: Recipe, learner: Learner, memory: Memory, index: RowIndex, reach: int) -> Array:
-    """min over k of (Q'(s, a) of k steps before - the rewards since then) / gamma^k, within the trajectory. [K, *S]."""
+    """min over k of (Q' of the row k steps earlier - the rewards since then) / gamma^k, within the trajectory. [K, *S]."""
     rows, lane = memory.rows, index.lane
     if recipe.gamma == 0:
-        reach = 0  # the past says nothing about a value that is the next reward
+        reach = 0  # a value is then just the next reward, which earlier rows do not bound
     tightest = jnp.full((recipe.n_pairs, *lane.shape), jnp.inf)
     same, since = jnp.ones(lane.shape, bool), jnp.zeros(lane.shape)
     for k in range(1, reach + 1):

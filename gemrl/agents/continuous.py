@@ -1,7 +1,7 @@
 """GEM and its relatives with a deterministic policy: Algorithms 1 and 2 of the paper as one compiled round of training.
 
 Read it from top to bottom: a round (Algorithm 1), the update of the memory (Algorithm 2), the gradient steps with their losses,
-the values of states that both rest on, and how it acts.
+the state values that both use, and acting.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
 from gemrl.core.arrays import Array
 
 REFRESH_CHUNK = 512
-"""Next states valued at once in a refresh: few enough that the activations stay in cache."""
+"""Next states evaluated at a time in a refresh: few enough that the activations stay in cache."""
 
 
 @partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
 def train_round(
     recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:
-    """Algorithm 1 after an environment step: new rows enter the memory, its returns are updated, then gradient steps."""
+    """One round of Algorithm 1: adds new rows to the memory, updates its returns, then takes gradient steps."""
     learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
     learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
@@ -45,7 +45,7 @@ def train_round(
 
 
 def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:
-    """Algorithm 2. If due, target networks move and all values are computed again, else those of new rows; then returns."""
+    """Algorithm 2. If due, moves the target networks and refreshes all rows, else only new ones; then plans returns."""
     if recipe.targets.stored:
         learner = move_targets(recipe, learner) if due else learner
         memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned, key)
@@ -85,8 +85,8 @@ def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key:
 
 
 def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
-    """All gradient steps of a round, and both losses of each."""
-    # Drawn for all steps at once: random numbers are slow one step at a time.
+    """Takes all gradient steps of a round; also returns both losses of each step."""
+    # Drawn for all steps at once: drawing random numbers step by step is slow.
     drawn = jax.vmap(partial(draw_randomness, recipe, memory))(jax.random.split(key, recipe.gradient_steps))
     return jax.lax.scan(partial(gradient_step, recipe, memory), learner, drawn)
 
@@ -112,14 +112,14 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
         learner,
         (actor, critics, actor_optimizer, critic_optimizer, updates),
     )
-    if not recipe.targets.stored:  # planned returns have their target networks moved once for the whole round
+    if not recipe.targets.stored:  # with planned returns they move once per round, in update_memory
         moves = updates % recipe.target_update_interval == 0
         learner = jax.lax.cond(moves, partial(move_targets, recipe), lambda learner: learner, learner)
     return learner, (critic_error, actor_error)
 
 
 def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, Any]:
-    """The loss of every critic on its returns R, and what its bounds add, summed over critics; and the bodies' statistics."""
+    """The loss against the returns R plus the penalty for leaving the bounds, over all critics; and the bodies' statistics."""
     q, statistics = critics.training(batch.observation, batch.action)
     loss = recipe.loss(q - batch.returns).mean(axis=-1).sum()
     if batch.lower is not None and batch.upper is not None:
@@ -129,7 +129,7 @@ def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, 
 
 
 def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, states: Array) -> tuple[Array, Any]:
-    """The negative of what the deterministic policy gradient climbs; and the body's statistics."""
+    """The negative of the objective that the deterministic policy gradient maximizes; and the body's statistics."""
     objective = recipe.actor_objective
     action, statistics = actor.training(states)
     return -objective(critics[objective.critics_used](states, action)).mean(), statistics
@@ -138,16 +138,16 @@ def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, states: Array) ->
 class Batch(NamedTuple):
     """A minibatch for C critics: one that they share, or one for each."""
 
-    observation: Array  # [B, D] or [C, B, D], normalised
+    observation: Array  # [B, D] or [C, B, D], normalized
     action: Array  # [B, A] or [C, B, A]
-    returns: Array  # [C, B], what each critic regresses on; [K, 1 or C, B] if each regresses on the returns of all groups
-    lower: Array | None  # [C, B], bounds that a critic is pushed into
+    returns: Array  # [C, B], the targets of each critic; [K, 1 or C, B] if each regresses on the returns of all groups
+    lower: Array | None  # [C, B], bounds that the Q-values are pushed into
     upper: Array | None  # [C, B]
-    states: Array  # [B, D], what the actor is updated on
+    states: Array  # [B, D], the states that the actor is updated on
 
 
 def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness) -> Batch:
-    """The minibatch of drawn rows [G, B], with returns from the memory or fresh from the target networks.
+    """The minibatch of drawn rows [G, B], with returns from the memory or computed from the target networks.
 
     The critics of a group share its minibatch, its returns and its bounds.
     """
@@ -181,13 +181,13 @@ def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Ar
 
 
 def smoothing_noise(recipe: Recipe, key: Array, shape: tuple[int, ...]) -> Array:
-    """Clipped normal noise on the actions of a bootstrap."""
+    """Clipped Gaussian noise on the actions of a bootstrap (target policy smoothing)."""
     noise = recipe.target_policy_noise * jax.random.normal(key, shape)
     return jnp.clip(noise, -recipe.target_noise_clip, recipe.target_noise_clip)
 
 
 class Randomness(NamedTuple):
-    """All randomness of one gradient step; None where a recipe has no use for it."""
+    """All randomness of one gradient step; None where the recipe does not need it."""
 
     rows: RowIndex  # [G, B], the rows of the minibatch; G is 1, or n_pairs if each group draws its own
     noise: Array | None  # [G, B, A], on the actions of fresh targets
@@ -213,7 +213,7 @@ def draw_randomness(recipe: Recipe, memory: Memory, key: Array, rows: RowIndex |
 
 
 class Policy(NamedTuple):
-    """What acting needs, on the host."""
+    """The part of the learner that acting needs, on the host."""
 
     actor: Actor
     normalizer: Normalizer | None
@@ -225,7 +225,7 @@ def act(recipe: Recipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
 
 
 def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
-    """The policy's actions with noise. [B, D] -> [B, A]."""
+    """The policy's actions plus exploration noise. [B, D] -> [B, A]."""
     action = act(recipe, policy, observation)
     return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
 

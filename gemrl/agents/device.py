@@ -1,4 +1,4 @@
-"""Where and with what to compute."""
+"""The device to compute on, compiler options, and the cache of compiled programs."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ CPU_COMPILER_OPTIONS = {
 
 @cache
 def keep_compiled() -> None:
-    """Keeps compiled programs on the disk, so that only the first start of a kind waits for the compiler.
+    """Caches compiled programs on disk, so that each is compiled only once.
 
-    They are machine code, so there is a folder for each kind of processor. JAX_COMPILATION_CACHE_DIR names another place.
+    They are machine code, so each type of processor has its own folder. JAX_COMPILATION_CACHE_DIR sets another one.
     """
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         try:
-            processor = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
-            kind = "".join(line for line in processor.splitlines() if line.startswith(("model name", "flags", "Features")))
+            first_core = Path("/proc/cpuinfo").read_text().split("\n\n")[0]
+            processor = "".join(line for line in first_core.splitlines() if line.startswith(("model name", "flags", "Features")))
         except OSError:
-            kind = os.uname().machine
+            processor = os.uname().machine
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-        place = home / "gemrl" / f"compiled-{jax.__version__}-{hashlib.sha256(kind.encode()).hexdigest()[:12]}"
-        jax.config.update("jax_compilation_cache_dir", str(place))  # type: ignore[no-untyped-call]
+        folder = home / "gemrl" / f"compiled-{jax.__version__}-{hashlib.sha256(processor.encode()).hexdigest()[:12]}"
+        jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)  # type: ignore[no-untyped-call]
 
 
 def find_device(name: str) -> jax.Device:
-    """The JAX device of that name: auto, cpu or gpu."""
+    """The JAX device with this name: auto, cpu or gpu."""
     keep_compiled()
     if name not in ("auto", "cpu", "gpu", "cuda"):
         raise BadValue(f"device must be auto, cpu or gpu, not {name!r}")
     try:
         return jax.devices(None if name == "auto" else name)[0]
     except RuntimeError:
-        raise DeviceError(f"JAX finds no {name} here; the README says how to install its GPU build") from None
+        raise DeviceError(f"JAX finds no {name} here; docs/installation.md shows how to install its GPU build") from None

@@ -1,4 +1,4 @@
-"""GEM for discrete actions, DQN and its relatives: one compiled round of training."""
+"""GEM for discrete actions, DQN and its variants: one compiled round of training."""
 
 from __future__ import annotations
 
@@ -36,18 +36,18 @@ class Learner(eqx.Module):
 
 
 def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
-    """Networks, their targets and optimiser at step 0."""
+    """Networks, their targets and the optimizer before the first step."""
     rng = stream(seed, "networks")
     networks = QNetworks.init(rng, recipe.n_networks, layout, recipe.net_arch, dueling=recipe.dueling)
     if recipe.normalize_observations and (layout.is_image or layout.states):
-        raise BadValue("normalize_observations is for vectors, and these observations are images or numbered states")
+        raise BadValue("normalize_observations is for vectors, but these observations are images or discrete states")
     normalizer = Normalizer.start(layout.size) if recipe.normalize_observations else None
     learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed))
-    return jax.tree.map(jnp.array, learner)  # copies: the round overwrites what it is given, so no two may share an array
+    return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
 
 
 def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
-    """The values of all networks [N, ...] by group, without students [K, C, ...]."""
+    """The Q-values of all networks but the students, by group. [N, ...] -> [K, C, ...]."""
     return q[: recipe.n_pairs * recipe.n_critics].reshape(recipe.n_pairs, recipe.n_critics, *q.shape[1:])
 
 
@@ -58,7 +58,7 @@ def state_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -
 
 
 def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:
-    """The memory with `q_next` of the newest stale[e] rows of each lane evaluated, at most `at_once` at a time."""
+    """The memory with `q_next` of the newest stale[e] rows of each lane computed again, at most `at_once` rows at a time."""
     layout = learner.networks.layout
     chunk = CHUNK[layout.is_image]
 
@@ -74,7 +74,7 @@ def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Arr
 
 
 class Batch(NamedTuple):
-    """A minibatch, and what every network regresses on."""
+    """A minibatch, with the targets of every network."""
 
     observation: Array  # [B, *O]
     action: Array  # [B]
@@ -82,7 +82,7 @@ class Batch(NamedTuple):
 
 
 def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Batch:
-    """The minibatch of these rows."""
+    """The minibatch of the drawn rows."""
     rows, frames = memory.rows, learner.networks.layout.frames
     observation = memory.observations(index.lane, rows.observation[index.lane, index.position], frames)
     action = rows.action[index.lane, index.position, 0]
@@ -90,7 +90,10 @@ def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: Ro
 
 
 def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Array:
-    """What every network regresses on [N, B]: its group's return, but one step of its own if students learn the returns."""
+    """The targets of every network [N, B]: its group's returns.
+
+    With students, only these learn the groups' returns; the other networks learn their own one-step targets.
+    """
     rows, frames = memory.rows, learner.networks.layout.frames
     if recipe.targets.stored:
         returns = memory.planned[:, index.lane, index.position]
@@ -107,13 +110,13 @@ def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: Ro
 
 
 def loss(recipe: DiscreteRecipe, networks: QNetworks, batch: Batch) -> tuple[Array, Any]:
-    """The loss of every network on its returns, summed over networks; and statistics, of which they keep none."""
+    """The loss summed over networks; and their running statistics, which are empty."""
     values = jnp.take_along_axis(networks(batch.observation), batch.action[None, :, None], axis=-1)[..., 0]
     return recipe.loss(values - batch.returns).mean(axis=-1).sum(), ()
 
 
 def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, index: RowIndex) -> tuple[Learner, Array]:
-    """One update of all networks; with their loss."""
+    """One update of all networks; and their loss."""
     batch = batch_of(recipe, learner, memory, index)
     optimizer = adam(recipe.learning_rate, recipe.adam_epsilon)
     networks, state, error = descend(optimizer, partial(loss, recipe, batch=batch), learner.networks, learner.optimizer)
@@ -121,13 +124,13 @@ def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, inde
 
 
 def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:
-    """Algorithm 2. If due, targets are copied and every value is stale, else those of new rows; then returns are planned."""
+    """Algorithm 2. If due, copies the target networks and refreshes all rows, else only new ones; then plans returns."""
     if due:
         learner = eqx.tree_at(lambda x: x.targets, learner, learner.networks)
     if recipe.targets.stored:
         if due:
             memory = plan(refresh(recipe, learner, memory, memory.size), recipe.targets.planner)
-        else:  # no more rows than came since the last round, so no larger a chunk
+        else:  # a round adds about train_freq rows, so larger chunks would waste work
             memory = refresh(recipe, learner, memory, memory.unplanned, recipe.train_freq)
             memory = plan_newest(memory, recipe.targets.planner)
     return learner, memory
@@ -137,7 +140,7 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
 def train_round(
     recipe: DiscreteRecipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:
-    """New rows enter; targets are copied and stored returns computed anew, if due; then gradient steps."""
+    """One round: adds new rows to the memory, updates targets and stored returns, then takes gradient steps."""
     learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
     learner, memory = update_memory(recipe, learner, memory, due)
     key, step_key = jax.random.split(learner.key)
@@ -149,7 +152,7 @@ def train_round(
 
 
 def acting_values(recipe: DiscreteRecipe, networks: QNetworks, observation: Array) -> Array:
-    """The values that an agent acts on. [B, *O] -> [B, A]."""
+    """The Q-values that the agent acts on. [B, *O] -> [B, A]."""
     q = networks(observation)
     return q[-recipe.n_pairs :].mean(axis=0) if recipe.students else recipe.acting(grouped(recipe, q))
 
@@ -158,25 +161,25 @@ _compiled_values = jax.jit(acting_values, static_argnums=0)
 
 
 class Policy(NamedTuple):
-    """What acting needs."""
+    """The part of the learner that acting needs."""
 
     networks: QNetworks
     normalizer: Normalizer | None
 
 
 def policy_of(learner: Learner) -> Policy:
-    """The networks on the host, where small ones are fastest; those that look at images stay where they are."""
+    """The policy. Small networks are copied to the host, where they run fastest; those for images stay on the device."""
     policy = Policy(learner.networks, learner.normalizer)
     return policy if learner.networks.layout.is_image else on_host(policy)
 
 
 def act(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """The best actions. [B, *O] -> [B, 1]."""
+    """The greedy actions. [B, *O] -> [B, 1]."""
     networks = policy.networks
     if networks.layout.is_image:
         count = len(observation)
-        more = (1 << (count - 1).bit_length()) - count  # a program for each power of two, not for each number
-        padded = np.concatenate([observation, np.repeat(observation[:1], more, axis=0)])
+        padding = (1 << (count - 1).bit_length()) - count  # one compiled program per power of two, not per batch size
+        padded = np.concatenate([observation, np.repeat(observation[:1], padding, axis=0)])
         values = np.asarray(_compiled_values(recipe, networks, padded))[:count]
     else:
         values = acting_values(recipe, networks, normalized(policy.normalizer, observation))
@@ -184,10 +187,10 @@ def act(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray) -> np.n
 
 
 def explore(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
-    """The best actions, or random ones with a chance that falls. [B, *O] -> [B, 1]."""
+    """Epsilon-greedy actions; epsilon falls over time. [B, *O] -> [B, 1]."""
     random = policy.networks.layout.random_actions(len(observation), rng)
-    chosen = rng.random((len(observation), 1)) < recipe.epsilon(step)
-    return random if chosen.all() else np.where(chosen, random, act(recipe, policy, observation))
+    explores = rng.random((len(observation), 1)) < recipe.epsilon(step)
+    return random if explores.all() else np.where(explores, random, act(recipe, policy, observation))
 
 
 @jax.jit

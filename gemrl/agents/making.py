@@ -1,4 +1,4 @@
-"""Which agent learns a recipe: a new family registers its agent here."""
+"""Makes the agent for a recipe. A new family registers its agent here."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Maker = Callable[..., LearningAgent]
 
 
 def off_policy(family: Family) -> Maker:
-    """Makes agents of a family that trains networks from a memory in rounds."""
+    """A maker of agents, for a family that trains networks from a memory in rounds."""
 
     def make(recipe: Any, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
         check_memory(4 * recipe.least_parameters(layout), "net_arch", "networks")
@@ -36,11 +36,11 @@ AGENTS: dict[type[BaseRecipe], Maker] = {
     TabularRecipe: TabularAgent,
     NearestRecipe: NearestAgent,
 }
-"""What makes the agent of each class of recipes."""
+"""The maker of agents for each recipe class."""
 
 
 def make_agent(recipe: BaseRecipe, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
-    """A new agent for steps of that layout."""
+    """A new agent for observations and actions of this layout."""
     if type(recipe) not in AGENTS:
         raise BadValue(f"no agent is registered for a {type(recipe).__name__}: add it to gemrl.agents.making.AGENTS")
     return AGENTS[type(recipe)](recipe, layout, lanes=lanes, seed=seed, device=device)

@@ -1,4 +1,4 @@
-"""Observations of any scale: a running mean and variance, kept with the networks that see the normalised observations."""
+"""Normalization of observations by their running mean and variance, which are saved with the networks."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from gemrl.core.arrays import Array
 
 CLIP = 10.0
-"""Normalised observations are clipped to +- this, so that one outlier does no harm."""
+"""Normalized observations are clipped to +- this, so that outliers do no harm."""
 
 
 class Normalizer(eqx.Module):
-    """Mean and variance of all observations so far, over `count` of them."""
+    """Mean and variance of the `count` observations so far."""
 
     count: Array  # []
     mean: Array  # [D]
@@ -20,16 +20,16 @@ class Normalizer(eqx.Module):
 
     @staticmethod
     def start(observation: int) -> Normalizer:
-        """A normaliser that has seen nothing and changes nothing."""
+        """A normalizer without observations, which changes nothing."""
         return Normalizer(np.zeros((), np.float32), np.zeros(observation, np.float32), np.ones(observation, np.float32))
 
     def __call__(self, observation: Array) -> Array:
-        """The observation with zero mean and unit variance [*B, D]."""
+        """The observation shifted and scaled to zero mean and unit variance, then clipped. [*B, D]."""
         xp = observation.__array_namespace__()
         return xp.clip((observation - self.mean) / (self.variance + 1e-8) ** 0.5, -CLIP, CLIP)
 
     def updated(self, observation: Array, counts: Array) -> Normalizer:
-        """With more observations [*B, D], those where `counts` [*B] holds (the parallel algorithm of Chan et al.)."""
+        """The normalizer after more observations [*B, D], where `counts` [*B] is true (parallel algorithm of Chan et al.)."""
         xp = observation.__array_namespace__()
         weight = counts[..., None].astype(observation.dtype)
         axes = tuple(range(observation.ndim - 1))
@@ -39,5 +39,5 @@ class Normalizer(eqx.Module):
         total = self.count + count
         delta, share = mean - self.mean, count / xp.maximum(total, 1)
         squares = self.variance * self.count + spread + delta**2 * self.count * share
-        kept = xp.where(total > 0, squares / xp.maximum(total, 1), self.variance)
-        return Normalizer(total, self.mean + delta * share, kept)
+        variance = xp.where(total > 0, squares / xp.maximum(total, 1), self.variance)
+        return Normalizer(total, self.mean + delta * share, variance)

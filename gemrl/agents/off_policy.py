@@ -23,11 +23,11 @@ from gemrl.core.snapshot import Snapshot, fitting
 from gemrl.core.steps import Transition
 
 STAGED_ROWS = 128
-"""Rows of a lane that wait on the host at most."""
+"""The most rows of a lane that are staged on the host."""
 
 
 CHUNK = {True: 128, False: 1024}
-"""Observations valued at once, images or vectors."""
+"""Observations evaluated at a time: images (True) or vectors (False)."""
 
 
 class Family(NamedTuple):
@@ -36,13 +36,13 @@ class Family(NamedTuple):
     init_learner: Callable[[Any, Layout, int], Any]
     """The learner before the first step, from a layout and a seed."""
     train_round: Callable[[Any, Any, Memory, Rows, Array, bool], tuple[Any, Memory, dict[str, Array]]]
-    """One compiled round: learner, memory, new rows, their number and whether an update is due -> both again, and losses."""
+    """One compiled round: learner, memory, new rows, their number, whether an update is due -> learner, memory, losses."""
     update_period: Callable[[Any], int | None]
     """Environment steps between two updates of targets and stored returns; None if there are none."""
     policy_of: Callable[[Any], Any]
-    """What acting needs of a learner."""
+    """The part of a learner that acting needs."""
     act: Callable[[Any, Any, np.ndarray], np.ndarray]
-    """The policy's best actions."""
+    """The policy's greedy actions."""
     explore: Callable[[Any, Any, np.ndarray, int, np.random.Generator], np.ndarray]
     """Actions for training."""
     sample: Callable[[Any, Any, np.ndarray, np.random.Generator], np.ndarray]
@@ -54,7 +54,7 @@ class Family(NamedTuple):
 
 
 class Staging:
-    """Rows on the host that wait for their way to the device, so that a step costs no device call."""
+    """Collects rows on the host until the next round, so that a step needs no device call."""
 
     def __init__(self, lanes: int, rows: int, layout: Layout, reward_bound: float = np.inf) -> None:
         self._shape = (lanes, rows, stored(layout))
@@ -69,16 +69,16 @@ class Staging:
         return bool(self.count.max() == self._shape[1])
 
     def add(self, step: Transition, gamma: float) -> None:
-        """Appends one step of every lane; a lane that only reset its environment keeps its count, so its row is void."""
+        """Appends one step of every lane; if a lane only reset its environment, its row is not counted."""
         at = self._lanes, self.count
         last = step.terminated | step.truncated
         if self._frames is None:
             self.rows.observation[at], self.rows.next_observation[at] = step.observation, step.next_observation
         else:
             for lane in map(int, np.flatnonzero(step.stored)):
-                seen = self._frames.see(lane, step.observation[lane], step.next_observation[lane], ended=bool(last[lane]))
+                references = self._frames.add(lane, step.observation[lane], step.next_observation[lane], ended=bool(last[lane]))
                 at_lane = lane, self.count[lane]
-                self.rows.observation[at_lane], self.rows.next_observation[at_lane] = seen
+                self.rows.observation[at_lane], self.rows.next_observation[at_lane] = references
         self.rows.action[at] = step.action
         self.rows.reward[at] = np.clip(step.reward, -self._bound, self._bound)
         self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
@@ -86,21 +86,21 @@ class Staging:
         self.count = self.count + step.stored
 
     def cut(self) -> None:
-        """All environments are about to be reset."""
+        """Ends the episode of every lane: all environments are about to be reset."""
         if self._frames:
             self._frames.cut()
 
     def snapshot(self) -> Snapshot:
-        """All of it."""
+        """All staged rows and images."""
         images = self._frames.arrays() if self._frames else {}
         return Snapshot({}, self.rows.columns() | {"count": self.count} | images)
 
     def restore(self, saved: Snapshot) -> None:
-        """Takes over a snapshot."""
+        """Restores a snapshot."""
         arrays = fitting(saved.arrays, self.snapshot().arrays)
         count = arrays["count"]
         if not ((count >= 0) & (count <= self._shape[1])).all():
-            raise ModelFileError("more rows wait for the memory than there is room for")
+            raise ModelFileError("the staged rows are damaged: their number is out of range")
         columns: dict[str, Any] = {name: np.array(arrays[name]) for name in self.rows.columns()}
         self.rows = self.rows._replace(**columns)
         self.count = np.array(count)
@@ -108,7 +108,7 @@ class Staging:
             self._frames.restore({name: arrays[name] for name in self._frames.arrays()})
 
     def take(self) -> tuple[Rows, np.ndarray]:
-        """All rows, with the images that came with them, and how many of each lane count; the staging is empty after that."""
+        """All rows with their images, and how many rows of each lane are valid; empties the staging."""
         taken = self.rows._replace(film=self._frames.take()) if self._frames else self.rows, self.count
         self.rows, self.count = Rows(*map(np.zeros_like, self.rows.columns().values())), np.zeros_like(self.count)
         return taken
@@ -132,7 +132,7 @@ class OffPolicyAgent:
         self._layout, self.lanes = layout, lanes
         capacity = max(1, recipe.buffer_size // lanes)
         self._memory_shape = lanes, capacity, layout, family.groups(recipe)
-        self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
+        self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout, recipe.reward_bound)
         self._noise = stream(seed, "exploration")
@@ -146,10 +146,10 @@ class OffPolicyAgent:
 
     @property
     def memory(self) -> Memory:
-        """The episodic memory, every observed row included. Look into it at once: the next round overwrites it."""
+        """The episodic memory, including staged rows. The next round overwrites it, so do not keep a reference."""
         if not self._staging.count.any():
             return self._rows()
-        if self.learner.normalizer is not None:  # which must not see rows earlier because somebody looks
+        if self.learner.normalizer is not None:  # reading the memory must not update it early
             return _inserted(self._rows(), self._staging.rows, self._staging.count)
         self._flush()
         return self._rows()
@@ -160,28 +160,28 @@ class OffPolicyAgent:
         return self._ring
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """The policy's best actions. [B, *O] -> [B, A]."""
+        """The policy's greedy actions. [B, *O] -> [B, A]."""
         return self._family.act(self.recipe, self._policy, observation)
 
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
+        """Actions drawn from the policy; the greedy ones if it is deterministic. [B, *O] -> [B, A]."""
         return self._family.sample(self.recipe, self._policy, observation, rng)
 
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
-        """Actions for training: uniform while warming up, then the policy's, with noise. [E, *O] -> [E, A]."""
+        """Actions for training: uniform during warm-up, then the policy's with exploration. [E, *O] -> [E, A]."""
         if step < self.recipe.learning_starts:
             return self._layout.random_actions(len(observation), self._noise)
         return self._family.explore(self.recipe, self._policy, observation, step, self._noise)
 
     def observe(self, transition: Transition) -> None:
-        """Remembers one step of every environment."""
-        self._rows()  # made at the first step, so that a memory too large for this machine is refused there
+        """Stores one step of every environment."""
+        self._rows()  # made at the first step, so that a memory that does not fit this machine is refused right away
         if self._staging.full:
             self._flush()
         self._staging.add(transition, self.gamma)
 
     def abandon(self) -> None:
-        """Ends the running trajectories in memory: their environments are about to be reset, and steps may be counted anew."""
+        """Ends the running trajectories: their environments are about to be reset, and the step count may start again."""
         if self._staging.count.any():
             self._flush()
         for lane in range(self.lanes):
@@ -190,7 +190,7 @@ class OffPolicyAgent:
         self._updated = None
 
     def rounds_due(self, before: int, step: int) -> range:
-        """The environment steps behind number `before`, up to number `step`, after which a round of training is due."""
+        """The environment steps after `before`, up to `step`, at which a round of training is due."""
         freq = self.recipe.train_freq
         first = max(before, self.recipe.learning_starts) // freq + 1
         return range(first * freq, step + 1, freq)
@@ -209,33 +209,33 @@ class OffPolicyAgent:
         state = self.learner, self._rows()
         self.learner, self._ring, losses = self._family.train_round(self.recipe, *state, rows, count, due)
         self._policy = self._family.policy_of(self.learner)
-        told = {name: float(value) for name, value in losses.items()}
-        for name in ("critic_loss", "loss"):  # that of a policy is NaN in a round that does not update it
-            if not math.isfinite(told.get(name, 0.0)):
-                raise Diverged(f"training diverged by step {step:,}: {name} is {told[name]}; try a smaller learning_rate")
-        return told
+        metrics = {name: float(value) for name, value in losses.items()}
+        for name in ("critic_loss", "loss"):  # the actor's loss is NaN in a round that does not update the actor
+            if not math.isfinite(metrics.get(name, 0.0)):
+                raise Diverged(f"training diverged by step {step:,}: {name} is {metrics[name]}; try a smaller learning_rate")
+        return metrics
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, *O], [B, A] -> [B]."""
         chunk, count = CHUNK[self._layout.is_image], len(observation)
         padding = -count % chunk
         observation, action = (np.pad(x, ((0, padding), *[(0, 0)] * (x.ndim - 1))) for x in (observation, action))
-        places = [slice(at, at + chunk) for at in range(0, count, chunk)]
-        parts = [self._family.values(self.learner, observation[place], action[place]) for place in places]
+        slices = [slice(start, start + chunk) for start in range(0, count, chunk)]
+        parts = [self._family.values(self.learner, observation[part], action[part]) for part in slices]
         return np.concatenate([np.asarray(part) for part in parts])[:count]
 
     def set_learner(self, learner: Any) -> None:
-        """Takes over a saved learner."""
+        """Restores a saved learner."""
         self.learner = jax.device_put(learner, self._device)
         self._policy = self._family.policy_of(self.learner)
 
     def snapshot(self) -> Snapshot:
-        """All that decides its future beside the learner. Nothing is moved: rows that wait on the host stay there."""
+        """All state except the learner. Staged rows stay on the host."""
         facts = {"noise": self._noise.bit_generator.state, "updated": self._updated}
         return Snapshot.of(agent=Snapshot(facts, {}), memory=snapshot_of(self._rows()), staging=self._staging.snapshot())
 
     def restore(self, saved: Snapshot) -> None:
-        """Takes over a snapshot."""
+        """Restores a snapshot."""
         facts = saved.part("agent").facts
         self._noise.bit_generator.state = facts["noise"]
         self._updated = None if facts["updated"] is None else int(facts["updated"])
@@ -244,7 +244,7 @@ class OffPolicyAgent:
 
     def _flush(self) -> None:
         self.learner, self._ring = remembered(self.learner, self._rows(), *self._staging.take())
-        # The normaliser has seen more: who goes on from a snapshot would act on that too.
+        # The normalizer has changed, and the policy must use it, as it would after a resume.
         self._policy = self._family.policy_of(self.learner)
 
 
@@ -259,7 +259,7 @@ _inserted = jax.jit(insert)
 
 @partial(jax.jit, donate_argnums=(0, 1))
 def remembered(learner: Any, memory: Memory, new: Rows, count: Array) -> tuple[Any, Memory]:
-    """New rows enter the memory, and the normaliser sees their observations."""
+    """Adds new rows to the memory, and their observations to the normalizer."""
     return observing(learner, new.observation, count), insert(memory, new, count)
 
 

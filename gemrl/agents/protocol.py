@@ -1,4 +1,4 @@
-"""Agents: what acts, remembers and learns. The training loop knows only this protocol."""
+"""The interface of agents. The training loop uses nothing else of them."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from gemrl.core.steps import Transition
 
 
 class Agent(Protocol):
-    """What training and evaluation ask of an agent."""
+    """What training and evaluation need of an agent."""
 
     @property
     def recipe(self) -> AnyRecipe:
-        """What it is."""
+        """The recipe that it was made from."""
 
     @property
     def gamma(self) -> float:
@@ -30,16 +30,16 @@ class Agent(Protocol):
         """Actions for training. [E, *O] -> [E, A]."""
 
     def observe(self, transition: Transition) -> None:
-        """Remembers one step of every environment."""
+        """Stores one step of every environment."""
 
     def abandon(self) -> None:
         """Ends the running trajectories in memory: their environments are about to be reset."""
 
     def rounds_due(self, before: int, step: int) -> Sequence[int]:
-        """The environment steps behind number `before`, up to number `step`, after which a round of training is due."""
+        """The environment steps after `before`, up to `step`, at which a round of training is due."""
 
     def refreshes(self, step: int) -> bool:
-        """Whether the next round moves targets or computes stored returns anew."""
+        """Whether the next round moves targets or computes stored returns again."""
 
     def learn(self, step: int) -> dict[str, float]:
         """One round of training; its mean losses."""
@@ -49,7 +49,7 @@ class Agent(Protocol):
 
 
 class LearningAgent(Agent, Protocol):
-    """What a model asks of its agent beside that."""
+    """What a model needs of its agent in addition."""
 
     lanes: int
 
@@ -59,16 +59,16 @@ class LearningAgent(Agent, Protocol):
 
     @property
     def memory(self) -> Any:
-        """What it remembers."""
+        """The memory of the agent."""
 
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Actions as the policy draws them; the best ones if it is deterministic. [B, *O] -> [B, A]."""
+        """Actions drawn from the policy; the greedy ones if it is deterministic. [B, *O] -> [B, A]."""
 
     def set_learner(self, learner: Any) -> None:
-        """Takes over a saved learner."""
+        """Restores a saved learner."""
 
     def snapshot(self) -> Snapshot:
-        """All that decides its future beside the learner."""
+        """All state except the learner."""
 
     def restore(self, saved: Snapshot) -> None:
-        """Takes over a snapshot."""
+        """Restores a snapshot."""

@@ -1,4 +1,4 @@
-"""Soft actor-critic (Haarnoja et al., 2018) with automatic temperature: a stranger to the other recipes, so a file of its own."""
+"""Soft actor-critic (Haarnoja et al., 2018) with automatic temperature tuning: one compiled round of training."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ LOG_STD = (-20.0, 2.0)
 
 
 class GaussianActor(eqx.Module):
-    """A normal distribution over actions, squashed by tanh into [-1, 1]."""
+    """A normal distribution over actions, squashed into [-1, 1] by tanh."""
 
     body: BodyNetwork
 
@@ -43,7 +43,7 @@ class GaussianActor(eqx.Module):
         return xp.tanh(mean + xp.exp(log_std) * noise)
 
     def draw_with_density(self, observation: Array, noise: Array) -> tuple[Array, Array]:
-        """Squashed actions [B, A] and the logarithm of their density [B]."""
+        """Squashed actions [B, A] and their log density [B]."""
         return _squashed(*self.parameters(observation), noise)
 
     def training(self, observation: Array, noise: Array) -> tuple[tuple[Array, Array], Any]:
@@ -57,17 +57,17 @@ class GaussianActor(eqx.Module):
 
 
 def _parameters(output: Array) -> tuple[Array, Array]:
-    """Mean and log standard deviation in the output of a body. [B, 2 A] -> [B, A], [B, A]."""
+    """Mean and log standard deviation from the output of a body. [B, 2 A] -> [B, A], [B, A]."""
     xp = output.__array_namespace__()
     mean, log_std = xp.split(output, 2, axis=-1)
     return mean, xp.clip(log_std, *LOG_STD)
 
 
 def _squashed(mean: Array, log_std: Array, noise: Array) -> tuple[Array, Array]:
-    """Squashed actions [B, A] and the logarithm of their density [B]."""
+    """Squashed actions [B, A] and their log density [B]."""
     before = mean + jnp.exp(log_std) * noise
     normal = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
-    # log(1 - tanh(x)^2) in a form that does not lose its digits where tanh is near 1
+    # log(1 - tanh(x)^2) in a form that stays accurate where tanh is close to 1
     squash = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
     return jnp.tanh(before), (normal - squash).sum(axis=-1)
 
@@ -88,7 +88,7 @@ class SoftLearner(eqx.Module):
 
 
 def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
-    """Networks, targets, temperature 1 and optimisers at step 0."""
+    """Networks, targets, temperature 1 and optimizers before the first step."""
     rng = stream(seed, "networks")
     observation, action = layout.size, layout.action
     actor = GaussianActor(build(recipe.body, rng, observation, 2 * action))
@@ -114,8 +114,8 @@ class SoftRandomness(NamedTuple):
     """All randomness of one gradient step."""
 
     rows: RowIndex  # [B], the rows of the minibatch
-    noise: Array  # [B, A], of the actions in these rows' states
-    next_noise: Array  # [B, A], of those in the next ones
+    noise: Array  # [B, A], for the actions in the rows' observations
+    next_noise: Array  # [B, A], for the actions in their next observations
 
 
 def draw_soft_randomness(recipe: SoftRecipe, memory: Memory, key: Array) -> SoftRandomness:
@@ -126,7 +126,7 @@ def draw_soft_randomness(recipe: SoftRecipe, memory: Memory, key: Array) -> Soft
 
 
 def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
-    """What states [B, D] are worth to the targets: min Q' - temperature log pi, at actions of the policy. [B]."""
+    """Soft values of states by the target critics: min Q' - temperature log pi, at sampled actions. [B, D] -> [B]."""
     action, density = learner.actor.draw_with_density(state, noise)
     return learner.target_critics(state, action).min(axis=0) - jnp.exp(learner.log_temperature) * density
 
@@ -134,7 +134,7 @@ def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
 def gradient_step(
     recipe: SoftRecipe, memory: Memory, learner: SoftLearner, drawn: SoftRandomness
 ) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
-    """One update of temperature, critics and actor, in this order; with the losses of critics and actor, and the temperature."""
+    """One update of temperature, critics and actor, in this order; also returns both losses and the temperature."""
     index, noise, next_noise = drawn
     rows = jax.tree.map(lambda column: column[index.lane, index.position], memory.rows)
     state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
@@ -143,8 +143,8 @@ def gradient_step(
 
     _, density = learner.actor.draw_with_density(state, noise)
     target_entropy = -recipe.target_entropy_scale * rows.action.shape[-1]
-    slope = -(density + target_entropy).mean()  # of -log_temperature (log pi + target entropy)
-    change, temperature_optimizer = optimizer.update(slope, learner.temperature_optimizer)
+    gradient = -(density + target_entropy).mean()  # of the loss -log_temperature (log pi + target entropy)
+    change, temperature_optimizer = optimizer.update(gradient, learner.temperature_optimizer)
     log_temperature = optax.apply_updates(learner.log_temperature, change)
 
     target = rows.reward + rows.discount * soft_value(learner, next_state, next_noise)
@@ -182,7 +182,7 @@ def gradient_step(
 def train_round(
     recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[SoftLearner, Memory, dict[str, Array]]:
-    """New rows enter, then gradient steps; nothing is stored beside the rows, so nothing is ever due."""
+    """One round: adds new rows to the memory, then takes gradient steps. It stores no returns, so it ignores `due`."""
     learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
     key, step_key = jax.random.split(learner.key)
     drawn = jax.vmap(partial(draw_soft_randomness, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
@@ -193,7 +193,7 @@ def train_round(
 
 
 class Policy(NamedTuple):
-    """What acting needs, on the host."""
+    """The part of the learner that acting needs, on the host."""
 
     actor: GaussianActor
     normalizer: Normalizer | None
@@ -207,9 +207,9 @@ def act(recipe: SoftRecipe, policy: Policy, observation: np.ndarray) -> np.ndarr
 
 def sample(recipe: SoftRecipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Actions drawn from the policy. [B, D] -> [B, A]."""
-    seen = normalized(policy.normalizer, observation)
-    mean, _ = policy.actor.parameters(seen)
-    return policy.actor.draw(seen, rng.standard_normal(mean.shape).astype(np.float32))
+    observation = normalized(policy.normalizer, observation)
+    mean, _ = policy.actor.parameters(observation)
+    return policy.actor.draw(observation, rng.standard_normal(mean.shape).astype(np.float32))
 
 
 FAMILY = Family(

@@ -1,8 +1,9 @@
-"""GEM on tables, the paper's Algorithm 3, and Q-learning and its relatives, in any environment of numbered states and actions.
+"""Tabular GEM (Algorithm 3 of the paper), Q-learning and its variants, for environments with discrete states and actions.
 
-A row is learnt as soon as no later row can change its return: when its episode ends, or when as many rows follow as its planner
-looks at. So GEM learns an episode when it ends, in time order, from returns that are planned once, by the tables as they were
-at its end; Q-learning learns after every step; and an episode that never ends is learnt too. Nothing here computes with JAX.
+A row is learned as soon as no later row can change its return: when its episode ends, or when it is followed by as many rows as
+the planner looks ahead. So GEM learns an episode when it ends, in time order, from returns that are planned once, with the tables
+as they were at its end. Q-learning learns after every step, and an episode that never ends is learned too. This module does not
+use JAX.
 """
 
 from __future__ import annotations
@@ -24,25 +25,25 @@ from gemrl.core.steps import Transition
 
 
 class TabularLearner(NamedTuple):
-    """All that learning changes. Each [K, S, A]."""
+    """Everything that learning changes, except the memory. Each [K, S, A]."""
 
     q: np.ndarray
     updates: np.ndarray
-    """How often each pair of each table was moved."""
+    """How often each state-action pair of each table was updated."""
 
 
 class TabularAgent:
-    """K tables of values, epsilon-greedy on one of them, which is drawn for each episode of each lane."""
+    """K tables of Q-values. It acts epsilon-greedily on one of them, drawn for each episode of each lane."""
 
     def __init__(self, recipe: TabularRecipe, layout: Layout, *, lanes: int = 1, seed: int = 0, device: Any = None) -> None:
         self.recipe, self.lanes, self._layout = recipe, lanes, layout
         shape = recipe.tables, layout.states, layout.choices
         self.learner = TabularLearner(np.full(shape, float(recipe.initial_value)), np.zeros(shape, np.int64))
         self._memory_shape = lanes, max(1, recipe.buffer_size // lanes), layout, recipe.tables
-        self._ring: Memory | None = None  # made when the first rows come, since a model that only acts needs none
+        self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self._noise, self._draws = stream(seed, "exploration"), stream(seed, "tables")
         self._acting = self._draws.integers(recipe.tables, size=lanes)
-        self._moves = 0
+        self._n_updates = 0
 
     @property
     def gamma(self) -> float:
@@ -51,22 +52,22 @@ class TabularAgent:
 
     @property
     def memory(self) -> Memory:
-        """The episodic memory, on the host. Rows that were not learnt yet are the unplanned ones."""
+        """The episodic memory, on the host. Rows that were not learned yet count as unplanned."""
         if self._ring is None:
             self._ring = Memory.empty(*self._memory_shape, host=True)
         return self._ring
 
     def act(self, observation: np.ndarray) -> np.ndarray:
-        """The best actions by the mean of the tables. [B, 1] -> [B, 1]."""
+        """The greedy actions by the mean of the tables. [B, 1] -> [B, 1]."""
         best = self.learner.q[:, self._states(observation)].mean(0).argmax(-1)
         return best[:, None].astype(self._layout.action_dtype)
 
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """The best actions: exploration belongs to training alone. [B, 1] -> [B, 1]."""
+        """The greedy actions: exploration is for training only. [B, 1] -> [B, 1]."""
         return self.act(observation)
 
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
-        """Epsilon-greedy actions; ties are broken by chance, since all actions of a new state are alike. [E, 1] -> [E, 1]."""
+        """Epsilon-greedy actions. Ties are broken at random, since all actions in a new state are equal. [E, 1] -> [E, 1]."""
         values = self.learner.q[self._acting, self._states(observation)]
         ties = self._noise.random(values.shape)
         best = np.where(values == values.max(-1, keepdims=True), ties, -1.0).argmax(-1)[:, None]
@@ -79,7 +80,7 @@ class TabularAgent:
         return self.learner.q[:, self._states(observation), action[:, 0]].mean(0)
 
     def observe(self, transition: Transition) -> None:
-        """Remembers one step of every environment; where an episode ends, another table may act in the next one."""
+        """Stores one step of every environment; where an episode ends, draws the table that acts in the next one."""
         memory, lane = self.memory, np.flatnonzero(transition.stored)
         rows, head, size, waiting = memory.rows, memory.head, memory.size, memory.unplanned
         at, ended = (lane, head[lane]), (transition.terminated | transition.truncated)[lane]
@@ -94,52 +95,52 @@ class TabularAgent:
             self._acting[ending] = self._draws.integers(self.recipe.tables)
 
     def abandon(self) -> None:
-        """Ends the running trajectories in memory: their environments are about to be reset."""
+        """Ends the running trajectories: their environments are about to be reset."""
         for lane in map(int, np.flatnonzero(self.memory.size)):
             self.memory.rows.last[lane, self._newest(lane, 1)] = True
 
     def rounds_due(self, before: int, step: int) -> list[int]:
-        """One, if there is a row to learn."""
+        """One round if there are rows to learn."""
         due = step > self.recipe.learning_starts and any(self._due(lane) for lane in range(self.lanes))
         return [step] if due else []
 
     def refreshes(self, step: int) -> bool:
-        """Never: what there is to learn is a few rows."""
+        """Never: a round learns a few rows and does not refresh the memory."""
         return False
 
     def learn(self, step: int) -> dict[str, float]:
-        """Learns all rows whose returns are known, lane by lane; where an episode ended, older ones again."""
+        """Learns all rows whose returns are final, lane by lane; after an episode's end, replays stored episodes too."""
         errors, sizes = [], []
-        for lane, place, count in self._lessons():
-            error, size = self._learn_rows(lane, place, count)
+        for lane, positions, count in self._due_rows():
+            error, size = self._learn_rows(lane, positions, count)
             errors.append(error)
             sizes.append(size)
         error, size = np.concatenate(errors), np.concatenate(sizes)
-        self._moves += len(error)
-        told = {"critic_loss": (error**2).mean(), "learning_rate": size.mean(), "n_updates": self._moves}
-        return {name: float(value) for name, value in told.items()}
+        self._n_updates += len(error)
+        metrics = {"critic_loss": (error**2).mean(), "learning_rate": size.mean(), "n_updates": self._n_updates}
+        return {name: float(value) for name, value in metrics.items()}
 
-    def _lessons(self) -> Iterator[tuple[int, np.ndarray, int]]:
-        """A lane, positions of its rows in time order, and how many of them, from the first, are to be learnt."""
+    def _due_rows(self) -> Iterator[tuple[int, np.ndarray, int]]:
+        """Yields a lane, positions of its rows in time order, and how many of them, from the first, to learn."""
         for lane in range(self.lanes):
-            place, count = self._newest(lane, self.memory.unplanned[lane]), self._due(lane)
+            positions, count = self._newest(lane, self.memory.unplanned[lane]), self._due(lane)
             if count:
-                ended = self.memory.rows.last[lane, place].any()
+                ended = self.memory.rows.last[lane, positions].any()
                 self.memory.unplanned[lane] -= count
-                yield lane, place, count
+                yield lane, positions, count
                 for _ in range(self.recipe.replays if ended else 0):
-                    yield self._remembered()
+                    yield self._draw_episode()
 
-    def _remembered(self) -> tuple[int, np.ndarray, int]:
-        """An episode of the memory, each as likely as another of its lane; there is one."""
+    def _draw_episode(self) -> tuple[int, np.ndarray, int]:
+        """A random lane and a random episode in it, as in `_due_rows`; the memory must hold at least one."""
         ends = [self._ends(lane) for lane in range(self.lanes)]
-        lane = int(self._draws.choice([lane for lane, found in enumerate(ends) if found.size]))
+        lane = int(self._draws.choice([lane for lane, endings in enumerate(ends) if endings.size]))
         number = int(self._draws.integers(len(ends[lane])))
         begin, end = ends[lane][number - 1] + 1 if number else 0, ends[lane][number] + 1
         return lane, (self._oldest(lane) + np.arange(begin, end)) % self.memory.capacity, int(end - begin)
 
     def _ends(self, lane: int) -> np.ndarray:
-        """Where trajectories of a lane end, counted from its oldest row, in time order; the ring is looked through but once."""
+        """The offsets, from a lane's oldest row, of the rows where trajectories end, in time order."""
         ends, oldest = np.flatnonzero(self.memory.rows.last[lane]), self._oldest(lane)
         return np.concatenate([ends[ends >= oldest] - oldest, ends[ends < oldest] - oldest + self.memory.capacity])
 
@@ -151,7 +152,7 @@ class TabularAgent:
         return (self.memory.head[lane] - count + np.arange(count)) % self.memory.capacity
 
     def _due(self, lane: int) -> int:
-        """How many rows of a lane, from the oldest that was not learnt, have a return that no later row can change."""
+        """How many rows of a lane, from the oldest one not yet learned, have a return that no later row can change."""
         waiting = int(self.memory.unplanned[lane])
         if waiting and self.recipe.planner.rollout_cap == 1:
             return waiting
@@ -159,42 +160,43 @@ class TabularAgent:
         reach = min(self.recipe.planner.rollout_cap, self.memory.capacity)
         return max(waiting - reach + 1, int(ends[-1]) + 1 if ends.size else 0, 0)
 
-    def _learn_rows(self, lane: int, place: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
-        """Plans rows that follow each other and moves a table, drawn for each, toward it; errors and step sizes [count]."""
+    def _learn_rows(self, lane: int, positions: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+        """Plans consecutive rows and updates a table, drawn for each of the first `count`; errors and step sizes [count]."""
         recipe, (q, updates), memory, rows = self.recipe, self.learner, self.memory, self.memory.rows
-        discount = np.where(rows.discount[lane, place] == 0, 0.0, self.gamma)  # in the precision of the tables
-        q_next = recipe.bootstrap(q[:, rows.next_observation[lane, place, 0]])
-        returns = recipe.planner(rows.reward[lane, place].astype(q.dtype), discount, rows.last[lane, place], q_next)[:, :count]
-        memory.q_next[:, lane, place], memory.planned[:, lane, place[:count]] = q_next, returns
+        discount = np.where(rows.discount[lane, positions] == 0, 0.0, self.gamma)  # in the precision of the tables
+        q_next = recipe.bootstrap(q[:, rows.next_observation[lane, positions, 0]])
+        reward, last, learned = rows.reward[lane, positions].astype(q.dtype), rows.last[lane, positions], positions[:count]
+        returns = recipe.planner(reward, discount, last, q_next)[:, :count]
+        memory.q_next[:, lane, positions], memory.planned[:, lane, learned] = q_next, returns
         table = self._draws.integers(recipe.tables, size=count)
         target = returns[table, np.arange(count)]
-        here = table, rows.observation[lane, place[:count], 0], rows.action[lane, place[:count], 0]
-        errors, sizes = target - q[here], recipe.step_size(updates[here])
-        move(q.reshape(-1), updates.reshape(-1), np.ravel_multi_index(here, q.shape), target, recipe.step_size)
+        pairs = table, rows.observation[lane, learned, 0], rows.action[lane, learned, 0]
+        errors, sizes = target - q[pairs], recipe.step_size(updates[pairs])
+        move(q.reshape(-1), updates.reshape(-1), np.ravel_multi_index(pairs, q.shape), target, recipe.step_size)
         return errors, sizes
 
     def _states(self, observation: np.ndarray) -> np.ndarray:
-        """The numbers of states. [B, 1] -> [B]."""
+        """The states as integers. [B, 1] -> [B]."""
         if not ((observation >= 0) & (observation < self._layout.states)).all():
             raise BadValue(f"an observation is not in the observation space of {self._layout.states} states")
         return observation[:, 0]
 
     def set_learner(self, learner: TabularLearner) -> None:
-        """Takes over a saved learner."""
+        """Restores a saved learner."""
         self.learner = TabularLearner(*(np.array(table) for table in learner))
-        self._moves = int(self.learner.updates.sum())
+        self._n_updates = int(self.learner.updates.sum())
 
     def snapshot(self) -> Snapshot:
-        """All that decides its future beside the learner."""
+        """All state except the learner."""
         facts = {"noise": self._noise.bit_generator.state, "draws": self._draws.bit_generator.state}
         return Snapshot.of(agent=Snapshot(facts, {"acting": self._acting}), memory=snapshot_of(self.memory))
 
     def restore(self, saved: Snapshot) -> None:
-        """Takes over a snapshot."""
+        """Restores a snapshot."""
         own = saved.part("agent")
         self._noise.bit_generator.state, self._draws.bit_generator.state = own.facts["noise"], own.facts["draws"]
         acting = fit("acting", own.arrays["acting"], self._acting.shape, self._acting.dtype)
         if not ((acting >= 0) & (acting < self.recipe.tables)).all():
-            raise ModelFileError("array acting names a table that is not there")
+            raise ModelFileError("array acting is damaged: it names a table that does not exist")
         self._acting = np.array(acting)
         self._ring = restored(saved.part("memory"), *self._memory_shape, host=True)

@@ -1,1 +1,1 @@
-"""What an algorithm is, as maths and data: planners, targets, losses, bootstraps and recipes. No JAX, no environments."""
+"""Algorithms as maths and data: planners, targets, losses, bootstraps and recipes. No JAX, no environments."""

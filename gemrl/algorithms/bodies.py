@@ -1,6 +1,6 @@
-"""Network bodies, as parameters: the hidden layers between a network's input and its output.
+"""Parameters of network bodies: the hidden layers between a network's input and its output.
 
-The networks themselves are in gemrl/agents/networks; each registers the parameters that it is built from.
+The networks themselves are in gemrl/agents/networks, where each is registered for its body.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Body(ABC):
 
     @abstractmethod
     def least_weights(self, inputs: int) -> int:
-        """A lower bound on the number of weights behind so many inputs."""
+        """A lower bound on the number of weights for this many inputs."""
 
 
 @part
@@ -31,9 +31,9 @@ class Perceptron(Body):
     net_arch: tuple[int, ...] = (400, 300)
     layer_norm: bool = True
     norm_first: bool = False
-    """ReLU comes after LayerNorm, as in the authors' released code."""
+    """Whether ReLU comes after LayerNorm, as in the authors' released code."""
     action_twice: bool = False
-    """Critics take the action again behind their first layer."""
+    """Whether critics take the action again after their first layer."""
 
     def __post_init__(self) -> None:
         check_widths("net_arch", self.net_arch)
@@ -64,13 +64,13 @@ class Residual(Body):
 def check_widths(name: str, widths: object) -> None:
     """Raises unless `widths` is a tuple of at least one layer width."""
     if not isinstance(widths, tuple):
-        raise BadValue(f"{name} must be tuple, not {widths!r}")
+        raise BadValue(f"{name} must be a tuple of widths, such as (400, 300), not {widths!r}")
     if not widths:
-        raise BadValue(f"{name} must name at least one width, such as (400, 300)")
+        raise BadValue(f"{name} must have at least one width, such as (400, 300)")
     for width in widths:
         check_number(f"a width in {name}", width, 1, whole=True)
 
 
 def count_weights(inputs: int, widths: Sequence[int]) -> int:
-    """The weights of a perceptron's hidden layers."""
+    """The number of weights in a perceptron's hidden layers."""
     return sum(first * second for first, second in pairwise((inputs, *widths)))

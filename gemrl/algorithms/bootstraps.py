@@ -1,6 +1,6 @@
-"""How Q-values of discrete actions become the value of a state, and an action: parts of a recipe.
+"""Parts of a recipe that turn Q-values of discrete actions into state values, and into the values to act on.
 
-Networks come in K groups of C. The parts compute on numpy and JAX arrays alike.
+Networks come in K groups of C. The parts run on numpy and JAX arrays alike.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from gemrl.core.arrays import Array
 
 
 class Bootstrap(ABC):
-    """The value of a next state."""
+    """How a group of networks values a next state."""
 
     uses_online: ClassVar[bool] = False
-    """Whether it looks at the online networks, which change with every gradient step."""
+    """Whether it uses the online networks, which change with every gradient step."""
 
     @abstractmethod
     def __call__(self, online: Array, target: Array) -> Array:
@@ -27,7 +27,7 @@ class Bootstrap(ABC):
 @part
 @dataclass(frozen=True)
 class Greatest(Bootstrap):
-    """max_a of the smallest target of a group: DQN's with one network, GEM's with a pair."""
+    """max_a of the smallest target Q-value of a group: as in DQN with one network, as in GEM with a pair."""
 
     def __call__(self, online: Array, target: Array) -> Array:
         return target.min(axis=1).max(axis=-1)
@@ -47,7 +47,7 @@ class OnlineChoice(Bootstrap):
 @part
 @dataclass(frozen=True)
 class FirstChoice(Bootstrap):
-    """Clipped double DQN: a group's first target chooses the action, the smallest of the group is its value."""
+    """Clipped double DQN: a group's first target network chooses the action, and the smallest target gives its value."""
 
     def __call__(self, online: Array, target: Array) -> Array:
         return _at(target.min(axis=1), target[:, 0].argmax(axis=-1))
@@ -64,13 +64,13 @@ class Acting(ABC):
 
     @abstractmethod
     def __call__(self, q: Array) -> Array:
-        """Q-values of all networks [K, C, B, A] as those to act on [B, A]."""
+        """The Q-values to act on, from those of all networks. [K, C, B, A] -> [B, A]."""
 
 
 @part
 @dataclass(frozen=True)
 class MeanOfMinima(Acting):
-    """Acts on the mean over groups of the smallest value."""
+    """Acts on the smallest value of each group, averaged over groups."""
 
     def __call__(self, q: Array) -> Array:
         return q.min(axis=1).mean(axis=0)

@@ -1,4 +1,4 @@
-"""What a critic's error costs, and which critics the policy climbs: small parts that compute on numpy and JAX arrays alike."""
+"""Losses of the critics and objectives of the actor: parts of a recipe that run on numpy and JAX arrays alike."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Asymmetric(Loss):
 @part
 @dataclass(frozen=True)
 class Huber(Loss):
-    """Huber's loss, with weight alpha where the value is below its target; alpha = 1 is the usual one."""
+    """The Huber loss, with weight alpha where the value is below its target; alpha = 1 is the usual loss."""
 
     alpha: float = 0.25
 
@@ -52,20 +52,20 @@ class Huber(Loss):
 
 
 class ActorObjective(ABC):
-    """What the deterministic policy gradient climbs."""
+    """The objective that the deterministic policy gradient maximizes."""
 
     critics_used: ClassVar[slice] = slice(None)
-    """The critics that are evaluated for it."""
+    """The critics that it needs."""
 
     @abstractmethod
     def __call__(self, q: Array) -> Array:
-        """The values of these critics [C, B] as one objective [B]."""
+        """The objective, from the values of these critics. [C, B] -> [B]."""
 
 
 @part
 @dataclass(frozen=True)
 class MeanOfCritics(ActorObjective):
-    """The policy climbs the mean of all critics."""
+    """The policy maximizes the mean of all critics."""
 
     def __call__(self, q: Array) -> Array:
         return q.mean(axis=0)
@@ -74,7 +74,7 @@ class MeanOfCritics(ActorObjective):
 @part
 @dataclass(frozen=True)
 class FirstCritic(ActorObjective):
-    """The policy climbs the first critic of the first pair, as in TD3."""
+    """The policy maximizes the first critic of the first pair, as in TD3."""
 
     critics_used: ClassVar[slice] = slice(1)
 

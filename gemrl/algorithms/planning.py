@@ -1,13 +1,13 @@
-"""Planning on stored trajectories: the rollouts V[t, h] of the paper's equation 7 and the ways to fold them into one return.
+"""Planning on stored trajectories: the rollouts V[t, h] of the paper's equation 7, and ways to combine them into one return.
 
     V[t, 1] = r[t] + discount[t] * q_next[t]
-    V[t, h] = r[t] + discount[t] * V[t+1, h-1]      while row t is not the last one of its trajectory
+    V[t, h] = r[t] + discount[t] * V[t+1, h-1]      unless row t is the last one of its trajectory
 
 Every planner maps (reward [*B, N], discount [*B, N], last [*B, N], q_next [K, *B, N]) to returns [K, *B, N]. Rows are in
 time order along the final axis, and nothing follows row N-1. `discount` is gamma, or 0 where the step terminated; `last` is
 true where the trajectory cannot be followed further. K counts the value estimates of the next state, one per pair of critics.
 
-numpy arrays are computed by numpy and JAX arrays by JAX; this module imports no JAX.
+Planners run on numpy and JAX arrays alike; this module does not import JAX.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from gemrl.core.validation import check_number
 
 
 class Rollout(NamedTuple):
-    """One rollout per row: its value for whom chose it, its value for the evaluator, and its length. Each [K, *B, N]."""
+    """The chosen rollout of each row. Each [K, *B, N]."""
 
-    own: Array
-    other: Array
+    own: Array  # its value by the estimate that chose it
+    other: Array  # its value by the estimate that evaluates it, which is the return
     length: Array
 
 
 class Window(NamedTuple):
-    """w steps along the trajectory: discounted reward sum, -inf if no row follows, and product of discounts. Each [*B, N]."""
+    """A number of steps along the trajectory from each row. Each [*B, N]."""
 
-    reward: Array
-    discount: Array
+    reward: Array  # the discounted sum of rewards; -inf if no row follows the window
+    discount: Array  # the product of discounts
 
 
 def fold(
     reward: Array, discount: Array, last: Array, choose: Array, value: Array, depth: int, *, longest: bool = False
 ) -> Rollout:
-    """The rollout of 1..depth steps that is best for `choose` (or the longest one), valued by `value`, per row.
+    """For each row, the rollout of 1..depth steps that is best by the estimate `choose` (or the longest), valued by `value`.
 
-    Windows of 1, 2, 4, ... steps are joined pairwise, so the work is O(N log depth) for every depth, and
-    no power of gamma over more than one window is ever formed. Ties take the shortest rollout.
+    Windows of 1, 2, 4, ... steps are joined pairwise, so the work is O(N log depth), and no power of gamma over more than one
+    window is ever formed. Ties take the shortest rollout.
     """
-    with np.errstate(invalid="ignore"):  # 0 * -inf is NaN, which is as little worth taking as -inf
+    with np.errstate(invalid="ignore"):  # 0 * -inf is NaN, which is never chosen, just like -inf
         return _fold(reward, discount, last, choose, value, depth, longest)
 
 
@@ -56,24 +56,24 @@ def _fold(reward: Array, discount: Array, last: Array, choose: Array, value: Arr
     count = last.shape[-1]
     depth = min(depth, count)
     end = last | (xp.arange(count) == count - 1)
-    # Rows behind the end, which nothing follows into: each join can then look ahead by a mere slice, and drops what it used up.
+    # Padding after the last row lets each join look ahead by slicing, which drops the padding step by step.
     end, reward, discount, choose, value = (_padded(x, depth - 1) for x in (end, reward, discount, choose, value))
     best = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
     window, size = Window(xp.where(end, -np.inf, reward), discount), 1
-    rest, steps = None, 0  # a window of those steps that a power of two leaves over
+    rest, steps = None, 0  # a window of the steps by which depth exceeds a power of two
     left = depth - (1 << depth.bit_length() - 1)
     while 2 * size <= depth:
         if left & size:
             rest, steps = window if rest is None else _follow(rest, window, steps), steps + size
         best = _join(best, window, size, best, longest)
         window, size = _follow(window, window, size), 2 * size
-    if rest is not None:  # what both halves have in common counts once, since it is a choice
+    if rest is not None:  # both halves may overlap, since the best of all rollouts is taken
         best = _join(best, rest, steps, best, longest)
     return Rollout(*(x[..., :count] for x in best))
 
 
 def _padded(x: Array, rows: int) -> Array:
-    """x with so many rows of zeros behind it."""
+    """x with `rows` rows of zeros appended."""
     if rows == 0:
         return x
     xp = x.__array_namespace__()
@@ -81,7 +81,7 @@ def _padded(x: Array, rows: int) -> Array:
 
 
 def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: bool) -> Rollout:
-    """The choice among `first` and `size` steps followed by `then` where they can be followed."""
+    """The better of `first` and of `size` steps followed by `then`, where the trajectory is long enough."""
     xp = first.own.__array_namespace__()
     count = min(first.own.shape[-1], then.own.shape[-1] - size)
     first, window = Rollout(*(x[..., :count] for x in first)), Window(*(x[..., :count] for x in window))
@@ -97,7 +97,7 @@ def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: boo
 
 
 def _follow(first: Window, then: Window, size: int) -> Window:
-    """The window `first`, of `size` steps, and `then` after it."""
+    """The window `first`, of `size` steps, extended by `then`."""
     then = Window(*(x[..., size:] for x in then))
     first = Window(*(x[..., : then.reward.shape[-1]] for x in first))
     then = Window(*(x[..., : first.reward.shape[-1]] for x in then))
@@ -105,7 +105,7 @@ def _follow(first: Window, then: Window, size: int) -> Window:
 
 
 def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tuple[Array, Array, Array, Array]:
-    """The inputs as arrays of one library, with shapes checked."""
+    """The inputs as arrays of one library; raises if their shapes do not match."""
     xp = q_next.__array_namespace__() if hasattr(q_next, "__array_namespace__") else np
     reward, discount, last, q_next = xp.asarray(reward), xp.asarray(discount), xp.asarray(last), xp.asarray(q_next)
     rows = reward.shape
@@ -118,12 +118,12 @@ def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tu
 
 
 class Planner(ABC):
-    """What turns stored rewards and estimates into the return of each row."""
+    """Turns stored rewards and value estimates into the return of each row."""
 
     cap: ClassVar[str] = "depth"
-    """The field that bounds how many steps a rollout may have."""
+    """The name of the field that caps the length of rollouts."""
     estimates: ClassVar[int | None] = None
-    """How many estimates of the next state it needs, one per group of critics; None if any number will do."""
+    """How many estimates of the next state it needs, one per group of critics; None if any number works."""
 
     def __post_init__(self) -> None:
         check_number(self.cap, self.rollout_cap, 1, whole=True)
@@ -133,7 +133,7 @@ class Planner(ABC):
         return self.rollout(*_as_arrays(reward, discount, last, q_next)).other
 
     def chosen(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Array:
-        """Rollout lengths h* [K, *B, N] that the returns came from."""
+        """The lengths h* of the chosen rollouts [K, *B, N]."""
         return self.rollout(*_as_arrays(reward, discount, last, q_next)).length
 
     @abstractmethod
@@ -142,14 +142,14 @@ class Planner(ABC):
 
     @property
     def rollout_cap(self) -> int:
-        """The longest rollout it looks at."""
+        """The length of the longest rollout that it considers."""
         return getattr(self, self.cap)
 
 
 @part
 @dataclass(frozen=True)
 class NStep(Planner):
-    """V[t, n], or the longest rollout there is where fewer than n steps can be followed."""
+    """V[t, n], or the longest rollout if the trajectory ends before."""
 
     n: int = 1
     cap: ClassVar[str] = "n"
@@ -161,7 +161,7 @@ class NStep(Planner):
 @part
 @dataclass(frozen=True)
 class LambdaReturn(Planner):
-    """The mean of V[t, h] with weights (1 - lam) lam^(h-1), the rest on the longest rollout of at most `depth` steps."""
+    """The mean of V[t, h] with weights (1 - lam) lam^(h-1); the longest rollout, of at most `depth` steps, gets the rest."""
 
     lam: float = 0.9
     depth: int = 5
@@ -171,7 +171,7 @@ class LambdaReturn(Planner):
         check_number("lam", self.lam, 0, 1)
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
-        # R[t] = r + discount * ((1 - lam) * q_next + lam * R[t+1]): an n-step return of other rewards and discounts.
+        # R[t] = r + discount * ((1 - lam) * q_next + lam * R[t+1]): an n-step return with modified rewards and discounts.
         mixed = reward + (1 - self.lam) * discount * q_next
         return fold(mixed, self.lam * discount, last, q_next, q_next, self.depth, longest=True)
 
@@ -179,7 +179,7 @@ class LambdaReturn(Planner):
 @part
 @dataclass(frozen=True)
 class Single(Planner):
-    """The best V[t, h] of each estimate by its own judgement: equation 5, "without TBP"."""
+    """Each estimate chooses and evaluates its best V[t, h]: equation 5, "without TBP"."""
 
     depth: int = 5
 
@@ -190,7 +190,7 @@ class Single(Planner):
 @part
 @dataclass(frozen=True)
 class Twin(Planner):
-    """Twin back-propagation, equations 7 and 8: each estimate picks h*, the other one tells the value there."""
+    """Twin back-propagation, equations 7 and 8: each estimate chooses h*, and the other one evaluates it."""
 
     depth: int = 5
     estimates: ClassVar[int | None] = 2
@@ -204,7 +204,7 @@ class Twin(Planner):
 class TwinReleased(Planner):
     """Twin back-propagation as the authors' released code computes it.
 
-    Two things differ from `Twin`. Where a time limit cut a trajectory, "the rewards so far and nothing after" is one more
+    It differs from `Twin` in two ways. If a trajectory was truncated, the sum of its rewards without a bootstrap is one more
     candidate, one step longer than the longest rollout. And the return is at least the estimate's own one-step target.
     """
 
@@ -228,7 +228,7 @@ class TwinReleased(Planner):
 
 
 def _other(q_next: Array) -> Array:
-    """The two estimates in exchanged order [2, *B, N]."""
+    """The two estimates, swapped [2, *B, N]."""
     if q_next.shape[0] != 2:
         raise BadValue(f"twin back-propagation needs two estimates of the next state, not {q_next.shape[0]}")
     return q_next[::-1]

@@ -1,4 +1,4 @@
-"""What every recipe can do, whatever its family: be checked, changed by field names, compared, and written as JSON."""
+"""The base class of all recipes: fields that are checked, can be changed by name, and are saved as JSON."""
 
 from __future__ import annotations
 
@@ -18,56 +18,56 @@ from gemrl.core.suggestions import unknown
 from gemrl.core.validation import check_number
 
 INFINITY = float("inf")
-LIST_THEM = "; `gemrl algos --fields` lists the fields of each"
-ELSEWHERE = {
-    "policy_kwargs": "net_arch and the like, fields of their own",
-    "action_noise": "exploration_noise, in units of actions in [-1, 1]",
+FIELDS_HINT = "; `gemrl algos --fields` lists the fields of each"
+SB3_KEYWORDS = {
+    "policy_kwargs": "separate fields such as net_arch",
+    "action_noise": "exploration_noise, for actions in [-1, 1]",
     "n_steps": "depth",
-    "exploration_fraction": "exploration_steps, in steps of the environment",
+    "exploration_fraction": "exploration_steps, in environment steps",
     "exploration_initial_eps": "always 1",
-    "ent_coef": "learnt, towards the entropy that target_entropy_scale sets",
-    "target_entropy": "target_entropy_scale, a factor of minus the number of actions",
+    "ent_coef": "learned, so that the entropy reaches the target that target_entropy_scale sets",
+    "target_entropy": "target_entropy_scale, times minus the number of actions",
 }
-"""Keywords of Stable-Baselines3 that mean something here under another name."""
+"""Keywords of Stable-Baselines3 that have another name here."""
 
 
 def number(default: float, doc: str, low: float = 1, high: float = INFINITY) -> Any:
-    """A field that holds a number from low to high; a whole number if its default is one."""
+    """A field that holds a number from low to high; an integer if its default is one."""
     return dataclasses.field(default=default, metadata={"doc": doc, "low": low, "high": high})
 
 
 def choice(default: Any, doc: str, kind: type) -> Any:
-    """A field that holds a bool, a tuple of widths, or a part of this kind."""
+    """A field that holds a bool, a tuple of widths, or a part of this kind (its base class)."""
     return dataclasses.field(default=default, metadata={"doc": doc, "kind": kind})
 
 
-def falling(step: int, begins: int, steps: int, first: float, last: float) -> float:
-    """A fraction that falls linearly from first to last over so many steps, starting at step `begins`."""
-    return first + min(max((step - begins) / steps, 0.0), 1.0) * (last - first)
+def linear_schedule(step: int, start: int, steps: int, first: float, last: float) -> float:
+    """A value that changes linearly from first to last over `steps` steps, beginning at step `start`."""
+    return first + min(max((step - start) / steps, 0.0), 1.0) * (last - first)
 
 
 @dataclasses.dataclass(frozen=True)
 class BaseRecipe(ABC):
     """The interface of a recipe: named fields, some of which hold parts with fields of their own.
 
-    What follows is all that other packages ask of a recipe, whatever its family.
+    Other packages use recipes of all families through this interface only.
     """
 
     family: ClassVar[str]
-    """What all recipes of this class have in common, in a few words."""
+    """What all recipes of this class have in common, in a few words, for tables and comparisons."""
     needs: ClassVar[str]
-    """The observations and actions that it needs, in words."""
+    """The observations and actions that it needs, for error messages."""
 
     gamma: float = number(0.99, "discount factor", 0, 1)
 
     @property
     def learning_starts(self) -> int:
-        """Steps of random actions before any training."""
+        """Steps of random actions before training starts."""
         return 0
 
     @property
     def gradient_steps(self) -> int:
-        """Gradient steps of a round of training; 0 if the agent counts its updates itself."""
+        """Gradient steps per round; 0 if the agent counts its updates itself."""
         return 0
 
     @property
@@ -86,7 +86,7 @@ class BaseRecipe(ABC):
         return INFINITY
 
     def epsilon(self, step: int) -> float | None:
-        """The fraction of random actions in training at a step; None where exploration is of another kind."""
+        """The fraction of random actions in training at a step; None if exploration works differently."""
         return None
 
     @abstractmethod
@@ -98,7 +98,7 @@ class BaseRecipe(ABC):
         """A lower bound on the number of its parameters."""
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
-        """The recipe with the preset of an environment, if it has one."""
+        """The recipe with the preset for an environment, if there is one."""
         return self
 
     def __post_init__(self) -> None:
@@ -108,20 +108,20 @@ class BaseRecipe(ABC):
             _check(field, value)
 
     def but(self, **changes: Any) -> Self:
-        """The same recipe with some fields changed; `depth`, `alpha` and the like reach into its parts."""
+        """The same recipe with some fields changed, including fields of its parts such as `depth` and `alpha`."""
         values = vars(self).copy()
         for name, value in changes.items():
             _change(values, name, value)
         return type(self)(**values)
 
     def but_from_text(self, changes: Iterable[tuple[str, str]]) -> Self:
-        """The same recipe with fields changed to what texts spell: a part where the field holds one, else a literal."""
+        """The same recipe with fields changed to values parsed from text: a part if the field holds one, else a literal."""
         values = vars(self).copy()
         for name, text in changes:
-            present = _settable(values)
-            if name not in present:
-                raise _unknown(name, present)
-            _change(values, name, self._parsed(name, text, part=dataclasses.is_dataclass(present[name])))
+            current = _settable(values)
+            if name not in current:
+                raise _unknown(name, current)
+            _change(values, name, self._parsed(name, text, part=dataclasses.is_dataclass(current[name])))
         return type(self)(**values)
 
     def _parsed(self, name: str, text: str, *, part: bool) -> Any:
@@ -133,14 +133,14 @@ class BaseRecipe(ABC):
             raise BadValue(f"{name}: {error}") from None
 
     def warning(self, steps: int) -> str:
-        """What to say before a training of so many steps, if all of them are warm-up."""
+        """A warning if training for this many steps would be all warm-up, else an empty string."""
         starts = self.learning_starts
         return (
-            f"nothing is learnt in {steps:,} steps: learning_starts is {starts:,}; set a smaller one" if steps <= starts else ""
+            f"nothing is learned in {steps:,} steps: learning_starts is {starts:,}; set a smaller one" if steps <= starts else ""
         )
 
     def settable(self) -> dict[str, Any]:
-        """All names that `but` takes, with their present values."""
+        """All names that `but` takes, with their current values."""
         return _settable(vars(self))
 
     def as_dict(self) -> dict[str, Any]:
@@ -149,18 +149,18 @@ class BaseRecipe(ABC):
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The recipe that `as_dict` wrote. Nothing is evaluated."""
+        """The recipe from the output of `as_dict`. Nothing is evaluated as code."""
         texts = [(name, value if isinstance(value, str) else repr(value)) for name, value in values.items()]
         return cls().but_from_text(texts)
 
 
-def _unknown(name: str, present: Iterable[str]) -> UnknownName:
-    """The error for a field that is not there."""
-    if name in ELSEWHERE:
-        return UnknownName(f"unknown field {name!r}: here it is {ELSEWHERE[name]}")
+def _unknown(name: str, known: Iterable[str]) -> UnknownName:
+    """The error for an unknown field, with a suggestion."""
+    if name in SB3_KEYWORDS:
+        return UnknownName(f"unknown field {name!r}: here it is {SB3_KEYWORDS[name]}")
     if any(name in kind().settable() for kind in BaseRecipe.__subclasses__()):
-        return UnknownName(f"{name} is a field of other algorithms, not of this one{LIST_THEM}")
-    return unknown("field", name, present, LIST_THEM)
+        return UnknownName(f"{name} is a field of other algorithms, not of this one{FIELDS_HINT}")
+    return unknown("field", name, known, FIELDS_HINT)
 
 
 def _settable(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -169,30 +169,30 @@ def _settable(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _change(values: dict[str, Any], name: str, value: Any) -> None:
-    """Changes the field `name`, or the field of a part that has this name, in the values of a recipe."""
-    place = next((place for place in values if name == place or name in _inner(values[place])), None)
-    if place is None:
+    """Changes the field `name` in the values of a recipe, or the field of a part with this name."""
+    field = next((field for field in values if name == field or name in _inner(values[field])), None)
+    if field is None:
         raise _unknown(name, _settable(values))
-    value = _as_meant(_settable(values)[name], _plain(value))
-    values[place] = value if name == place else _replaced(values[place], name, value)
+    value = _converted(_settable(values)[name], _plain(value))
+    values[field] = value if name == field else _replaced(values[field], name, value)
 
 
-def _as_meant(present: Any, value: Any) -> Any:
-    """A value as its field holds it: 1e5 is a whole number where one is wanted, and a single width is a network of one layer."""
-    if type(present) is int and isinstance(value, float) and value.is_integer():
+def _converted(current: Any, value: Any) -> Any:
+    """A value in the type of its field's current value: 1e5 becomes an integer, and a single width a tuple of one."""
+    if type(current) is int and isinstance(value, float) and value.is_integer():
         return int(value)
-    return (value,) if isinstance(present, tuple) and type(value) is int else value
+    return (value,) if isinstance(current, tuple) and type(value) is int else value
 
 
 def _plain(value: Any) -> Any:
-    """A value as JSON can hold it: numbers of numpy's as Python's own, lists as the tuples they stand for."""
+    """A value with numpy numbers converted to Python numbers, and lists to tuples."""
     if isinstance(value, (list, tuple)):
         return tuple(_plain(one) for one in value)
     return value.item() if isinstance(value, np.generic) else value
 
 
 def _inner(part: Any) -> dict[str, Any]:
-    """The fields of a part and of its own parts, by name; `depth` is whatever caps its rollouts."""
+    """The fields of a part and of its own parts, by name; `depth` also names the field that caps rollouts."""
     if not dataclasses.is_dataclass(part):
         return {}
     own = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
@@ -202,17 +202,17 @@ def _inner(part: Any) -> dict[str, Any]:
 
 
 def _replaced(part: Any, name: str, value: Any) -> Any:
-    """The part with the field `name` of its own, or of a part of its own, changed."""
+    """The part with the field `name`, or this field of one of its own parts, changed."""
     name = getattr(part, "cap", name) if name == "depth" else name
     own = {field.name: getattr(part, field.name) for field in dataclasses.fields(part)}
     if name in own:
         return dataclasses.replace(part, **{name: value})
-    place = next(place for place in own if name in _inner(own[place]))
-    return dataclasses.replace(part, **{place: _replaced(own[place], name, value)})
+    field = next(field for field in own if name in _inner(own[field]))
+    return dataclasses.replace(part, **{field: _replaced(own[field], name, value)})
 
 
 def _check(field: dataclasses.Field[Any], value: Any) -> None:
-    """Raises unless `value` is of the field's kind and in its range."""
+    """Raises unless `value` has the type of the field and is in its range."""
     kind = field.metadata.get("kind")
     if kind is None:
         check_number(field.name, value, field.metadata["low"], field.metadata["high"], whole=isinstance(field.default, int))

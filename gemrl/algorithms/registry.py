@@ -1,4 +1,4 @@
-"""Every algorithm by name: its recipe, what it is, and what it is compared with."""
+"""Every algorithm by name, with its recipe, a summary, and the algorithm to compare it with."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Algorithm:
     group: str
     """The heading under which `gemrl algos` lists it."""
     compared_with: str = "gem"
-    """The algorithm that it is best compared with."""
+    """The algorithm to compare it with."""
     stands_for: str = ""
-    """The more general name that means this algorithm where its recipe fits: gem is gem-discrete where actions are discrete."""
+    """A more general name for this algorithm where its recipe fits: gem is gem-discrete if actions are discrete."""
     variant_of: str = ""
     """The algorithm that it is a variant of: gem for GEM's ablations and for its versions for other spaces."""
 
@@ -78,7 +78,7 @@ RECIPES: dict[str, BaseRecipe] = {}
 def register(algorithm: Algorithm) -> Algorithm:
     """Adds an algorithm, so that the command line, studies and saved files know it by name."""
     if ALGORITHMS.get(algorithm.name, algorithm) != algorithm:
-        raise BadValue(f"an algorithm named {algorithm.name} exists already")
+        raise BadValue(f"an algorithm named {algorithm.name} already exists; choose another name")
     ALGORITHMS[algorithm.name] = algorithm
     RECIPES[algorithm.name] = algorithm.recipe
     return algorithm
@@ -98,20 +98,20 @@ _AS_RELEASED = GEM.but(
     action_twice=True,
     regress_on_both=True,
 )
-_add("GEM", "gem", "Generalizable Episodic Memory, our default", GEM)
-_add("GEM", "gem-paper", "the paper's values, wherever it gives one", _PAPER, variant_of="gem")
-_add("GEM", "gem-released", "with the quirks of the authors' released code", _AS_RELEASED, variant_of="gem")
+_add("GEM", "gem", "Generalizable Episodic Memory, with our defaults", GEM)
+_add("GEM", "gem-paper", "gem with the hyperparameters of the paper", _PAPER, variant_of="gem")
+_add("GEM", "gem-released", "gem with the details of the authors' released code", _AS_RELEASED, variant_of="gem")
 
 _add("baselines", "td3", "twin delayed DDPG (Fujimoto et al., 2018)", TD3)
 for _name, _summary, _recipe in (
-    ("ddpg", "td3 with one critic, no smoothing, no delay (Lillicrap et al., 2016)", DDPG),
-    ("td3-sil", "td3 with self-imitation's lower bound (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
+    ("ddpg", "td3 with one critic, no target smoothing and no delay (Lillicrap et al., 2016)", DDPG),
+    ("td3-sil", "td3 with the lower bound of self-imitation learning (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
     ("td3-nstep", "td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
-    ("optimality-tightening", "td3 with bounds from both sides (He et al., 2017)", TD3.but(bound=Tightening())),
+    ("optimality-tightening", "td3 with lower and upper bounds on values (He et al., 2017)", TD3.but(bound=Tightening())),
 ):
     _add("baselines", _name, _summary, _recipe, compared_with="td3")
 _add("baselines", "sac", "soft actor-critic (Haarnoja et al., 2018)", SoftRecipe())
-_add("baselines", "redq", "randomised ensemble at GEM's update ratio (Chen et al., 2021)", REDQ)
+_add("baselines", "redq", "randomized ensemble with GEM's update ratio (Chen et al., 2021)", REDQ)
 _add(
     "baselines",
     "mfec",
@@ -120,13 +120,13 @@ _add(
 )
 
 _ABLATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("no-tbp", "no twin back-propagation: each pair trusts its own choice", {"planner": Single}),
+    ("no-tbp", "no twin back-propagation: each pair evaluates its own choice", {"planner": Single}),
     ("no-asymmetry", "symmetric loss", {"alpha": 1.0}),
     ("lambda", "lambda-return instead of the best rollout", {"planner": lambda depth: LambdaReturn(0.9, depth)}),
     ("nstep", "the longest rollout instead of the best", {"planner": NStep}),
     ("one-step", "no rollouts", {"planner": lambda depth: NStep(1)}),
 )
-"""Each ablation is one field away from GEM; a planner is made for GEM's rollout cap."""
+"""Each ablation changes one field of GEM; its planner has GEM's rollout cap."""
 
 
 def _ablations(base: str, gem: Recipe | DiscreteRecipe, group: str, **more: str) -> None:
@@ -144,7 +144,7 @@ _add(_DISCRETE, "gem-discrete", "GEM for discrete actions", GEM_DISCRETE, stands
 _add(
     _DISCRETE,
     "gem-discrete-released",
-    "with the quirks of the authors' released code: six networks",
+    "gem-discrete with the details of the authors' released code, such as six networks",
     RELEASED,
     compared_with="gem-discrete",
     stands_for="gem-released",
@@ -156,34 +156,34 @@ _add(_DISCRETE, "dueling-dqn", "ddqn with dueling streams (Wang et al., 2016)", 
 _add(
     _DISCRETE,
     "clipped-ddqn",
-    "clipped double DQN: two networks, the smaller value (Fujimoto et al., 2018)",
+    "clipped double DQN: the smaller value of two networks (Fujimoto et al., 2018)",
     CLIPPED,
     compared_with="dqn",
 )
 _ablations("gem-discrete", GEM_DISCRETE, _DISCRETE, compared_with="gem-discrete")
 
-for _rung, (_summary, _recipe) in enumerate(
+for _number, (_summary, _recipe) in enumerate(
     zip(
         (
-            "one pair, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
+            "one pair of critics, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
             "+ LayerNorm",
             "+ 200 updates per 100 steps",
             "+ a second pair of critics",
             "+ asymmetric loss",
             "+ the best rollout of each pair",
-            "+ twin back-propagation: this is gem",
+            "+ twin back-propagation, which gives gem",
         ),
         LADDER,
         strict=True,
     )
 ):
-    _add("ladder", f"ladder-{_rung}", _summary, _recipe, compared_with=f"ladder-{_rung - 1}" if _rung else "gem")
+    _add("ladder", f"ladder-{_number}", _summary, _recipe, compared_with=f"ladder-{_number - 1}" if _number else "gem")
 
-_add("tabular", "gem-tabular", "GEM on tables: the paper's Algorithm 3", GEM_TABULAR, stands_for="gem", variant_of="gem")
+_add("tabular", "gem-tabular", "tabular GEM (the paper's Algorithm 3)", GEM_TABULAR, stands_for="gem", variant_of="gem")
 _add(
     "tabular",
     "gem-tabular-no-tbp",
-    "no twin back-propagation: a table trusts its own choice",
+    "no twin back-propagation: each table evaluates its own choice",
     GEM_TABULAR.but(planner=Single(1000)),
     compared_with="gem-tabular",
     stands_for="gem-no-tbp",
@@ -203,19 +203,19 @@ def groups() -> dict[str, dict[str, Algorithm]]:
 
 
 def recipe(name: str) -> BaseRecipe:
-    """The recipe of that name."""
+    """The recipe with this name."""
     if name not in RECIPES:
         raise unknown("algorithm", name, RECIPES, f"; known: {', '.join(RECIPES)}")
     return RECIPES[name]
 
 
 def recipe_for(algo: str, env_id: str, layout: Layout, settings: Sequence[str]) -> BaseRecipe:
-    """The recipe `algo` with the environment's preset and then the settings, each "field=value"."""
+    """The recipe `algo` with the preset of the environment, then the settings, each "field=value"."""
     return recipe(algo).for_environment(env_id, layout).but_from_text([split_setting(setting) for setting in settings])
 
 
 def algorithm_for(name: str, layout: Layout) -> str:
-    """The algorithm that a name means for such observations and actions: gem is gem-discrete where actions are discrete."""
+    """The algorithm that a name stands for, given observations and actions: gem is gem-discrete if actions are discrete."""
     recipe(name)
     special = [other.name for other in reversed(ALGORITHMS.values()) if other.stands_for == name]
     for candidate in (*special, name):
@@ -227,21 +227,21 @@ def algorithm_for(name: str, layout: Layout) -> str:
 
 
 def general_name(name: str) -> str:
-    """The name that people use for an algorithm: gem for gem-discrete."""
+    """The general name of an algorithm: gem for gem-discrete."""
     known = ALGORITHMS.get(name)
     return known.stands_for or name if known else name
 
 
 def algorithm_in(label: str) -> Algorithm | None:
-    """The algorithm that a label of runs begins with, such as "gem-discrete-depth=5" or "gem depth=5"."""
+    """The algorithm at the start of a label, such as "gem-discrete-depth=5" or "gem depth=5"."""
     matches = [name for name in ALGORITHMS if label == name or label.startswith((f"{name} ", f"{name}-"))]
     return ALGORITHMS[max(matches, key=len)] if matches else None
 
 
 def difference(a: BaseRecipe, b: BaseRecipe) -> dict[str, tuple[Any, Any]]:
-    """The fields in which two recipes differ, each with its two values; across families, the family first.
+    """The fields in which two recipes differ, each with both values; the family comes first if it differs.
 
-    Where both hold a part of the same kind, the part's own fields are named.
+    If both hold a part of the same class, the fields of the part are compared.
     """
     return _named({"family": a.family} | vars(a), {"family": b.family} | vars(b))
 

@@ -1,8 +1,8 @@
-"""GEM on tables, the paper's Algorithm 3, and what it is compared with: pure numpy, many MDPs side by side.
+"""Tabular GEM (the paper's Algorithm 3) and its baselines, in pure numpy.
 
-An algorithm is a frozen `Tabular`; the others are the same with named fields changed. In each MDP an episode is played and
-stored, its returns are planned (gemrl/planning.py), and then its pairs are gone through in time order: one table, drawn
-evenly, moves toward its return. All returns of an episode are planned once, from the tables as they were at its end.
+An algorithm is a frozen `Tabular`; the baselines change some of its fields. After an episode, the returns of all its steps are
+planned once (gemrl/algorithms/planning.py), from the tables as they were at its end. Then its state-action pairs are updated in
+time order: for each, one table, drawn at random, moves toward its return.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Array = np.ndarray
 @part
 @dataclass(frozen=True)
 class StepSize:
-    """alpha = first * (1 + n / scale)^-power at the n-th update of a pair: Robbins-Monro for 1/2 < power <= 1, constant for 0."""
+    """alpha = first * (1 + n / scale)^-power after n updates of a pair: Robbins-Monro for 1/2 < power <= 1, constant for 0."""
 
     first: float = 1.0
     scale: float = 100.0
@@ -36,7 +36,7 @@ class StepSize:
         check_number("power", self.power, 0, 1)
 
     def __call__(self, n: Array) -> Array:
-        """Step sizes for counts of earlier updates, of any shape."""
+        """The step sizes for numbers of earlier updates, of any shape."""
         return self.first * (1 + n / self.scale) ** -self.power
 
 
@@ -44,17 +44,17 @@ class TableBootstrap(ABC):
     """How a table values a next state."""
 
     tables: ClassVar[int | None] = None
-    """How many tables it needs; None if any number will do."""
+    """How many tables it needs; None if any number works."""
 
     @abstractmethod
     def __call__(self, q: Array) -> Array:
-        """Values [K, ...] of tables [K, ..., A]."""
+        """State values from Q-values of all tables. [K, ..., A] -> [K, ...]."""
 
 
 @part
 @dataclass(frozen=True)
 class Own(TableBootstrap):
-    """A table's value of the next state by its own judgement: max_a Q(i)(s', a)."""
+    """Each table values the next state itself: max_a Q(i)(s', a)."""
 
     def __call__(self, q: Array) -> Array:
         return q.max(-1)
@@ -63,7 +63,7 @@ class Own(TableBootstrap):
 @part
 @dataclass(frozen=True)
 class Crossed(TableBootstrap):
-    """Double Q-learning's: the table chooses the action, the other one gives its value."""
+    """As in double Q-learning: each table chooses the action, and the other one gives its value."""
 
     tables: ClassVar[int | None] = 2
 
@@ -73,20 +73,20 @@ class Crossed(TableBootstrap):
 
 @dataclass(frozen=True)
 class Tabular:
-    """A tabular algorithm; the defaults are GEM's."""
+    """A tabular algorithm; the defaults are those of GEM."""
 
     planner: Planner = Twin(1000)
     tables: int = 2
     bootstrap: TableBootstrap = Own()
     step_size: StepSize = StepSize()
     epsilon: float = 0.3
-    """How often an action is random."""
+    """The fraction of random actions."""
     time_limit: int = 20
-    """Steps after which an episode is cut; the value of the state it was cut at still counts."""
+    """Steps after which an episode is truncated; returns bootstrap from its final state."""
     limit_is_death: bool = False
-    """A mistake to study: a cut taken for the end of all rewards."""
+    """A mistake to study: truncation is treated as termination."""
     shared: bool = False
-    """A mistake to study: all tables move, each toward the mean of all returns, as with the released code's broadcast."""
+    """A mistake to study: all tables move toward the mean of all returns, as by the broadcast in the released code."""
 
 
 GEM = Tabular()
@@ -96,9 +96,9 @@ NSTEP_Q = Tabular(planner=NStep(5), tables=1)
 
 
 def move(q: Array, updates: Array, pairs: Iterable[Any], targets: Iterable[Any], step_size: StepSize) -> None:
-    """Moves flat tables q [K * ...] toward targets, in place, one step of time after the other, since a pair may come again.
+    """Moves flat tables q [K * ...] toward targets, in place. Time steps are processed in order, since a pair may recur.
 
-    A step of time is one pair, or an array of different ones; `updates` counts how often each was moved.
+    A time step is one pair, or an array of distinct pairs; `updates` counts the updates of each pair.
     """
     for pair, target in zip(pairs, targets, strict=True):
         q[pair] += step_size(updates[pair]) * (target - q[pair])

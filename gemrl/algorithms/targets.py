@@ -1,4 +1,4 @@
-"""Where a critic's targets come from, and what bounds its values: parts of a recipe, pure data."""
+"""Parts of a recipe that describe how a critic's targets are computed, and bounds on its values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from gemrl.core.validation import check_number
 
 
 def check_planner(planner: object, estimates: int, field: str) -> None:
-    """Raises unless it is a planner that works with so many estimates; `field` is what sets their number."""
+    """Raises unless `planner` is a planner that works with this many estimates; `field` sets their number."""
     if not isinstance(planner, Planner):
         raise BadValue(f"planner must be one of {', '.join(parts_of(Planner))}, not {planner!r}")
     if planner.estimates not in (None, estimates):
@@ -21,7 +21,7 @@ def check_planner(planner: object, estimates: int, field: str) -> None:
 
 
 class Targets(ABC):
-    """Where a critic's targets come from."""
+    """How a critic's targets are computed."""
 
     stored: ClassVar[bool]
     """Whether returns are planned over the whole memory and stored in it, or computed for each minibatch."""
@@ -35,7 +35,7 @@ class Targets(ABC):
 @part
 @dataclass(frozen=True)
 class Planned(Targets):
-    """Returns that are planned over the whole memory and stored in it; target networks move every so many environment steps."""
+    """Returns planned over the whole memory and stored in it; target networks are updated by environment steps."""
 
     planner: Planner = Twin(5)
     stored: ClassVar[bool] = True
@@ -44,7 +44,7 @@ class Planned(Targets):
 @part
 @dataclass(frozen=True)
 class Fresh(Targets):
-    """n-step targets computed for each minibatch; target networks move every so many updates.
+    """n-step targets computed for each minibatch; target networks are updated by gradient steps.
 
     The value of a state is the smallest of a pair's critics, or of `subset` critics drawn for each minibatch.
     """
@@ -60,12 +60,12 @@ class Fresh(Targets):
 
     @property
     def planner(self) -> Planner:
-        """The planner that these targets amount to."""
+        """The equivalent planner."""
         return NStep(self.n)
 
 
 class Bound(ABC):
-    """What else a critic's values are pulled toward, with a weight: they should lie between a lower and an upper bound."""
+    """Lower and upper bounds that a critic's values are pushed into, with a weight in the loss."""
 
     weight: float
     every: int | None = None
@@ -75,7 +75,7 @@ class Bound(ABC):
 @part
 @dataclass(frozen=True)
 class NoBound(Bound):
-    """Nothing but the regression on targets."""
+    """No bounds, only the regression on targets."""
 
     weight: ClassVar[float] = 0.0  # type: ignore[misc]
 
@@ -83,9 +83,9 @@ class NoBound(Bound):
 @part
 @dataclass(frozen=True)
 class SelfImitation(Bound):
-    """Self-imitation's lower bound: weight (R - Q)_+^2, with R the return of the stored episode.
+    """The lower bound of self-imitation learning: weight (R - Q)_+^2, with R the return of the stored episode.
 
-    R follows the episode for up to `horizon` steps and bootstraps where a time limit cut it. All R are computed again every
+    R follows the episode for up to `horizon` steps, then bootstraps unless it terminated. All R are computed again every
     `every` environment steps.
     """
 
@@ -104,7 +104,7 @@ class SelfImitation(Bound):
 class Tightening(Bound):
     """Optimality tightening (He et al., 2017): weight (L - Q)_+^2 + weight (Q - U)_+^2.
 
-    L is the best return of 1..reach steps after (s, a), U the tightest bound from 1..reach steps before it.
+    L is the best return of 1..reach steps after (s, a), U the tightest upper bound from 1..reach steps before it.
     """
 
     weight: float = 4.0

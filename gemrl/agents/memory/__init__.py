@@ -1,1 +1,1 @@
-"""The episodic memory: a ring of transitions, its frames, minibatches and refreshes."""
+"""Memories: the ring of transitions with its frames and minibatches, and the tables of episodic control."""

@@ -1,4 +1,4 @@
-"""Episodes that are not over yet, on the host: what an agent keeps that learns from whole episodes."""
+"""Unfinished episodes on the host, for agents that learn from whole episodes."""
 
 from __future__ import annotations
 
@@ -12,29 +12,29 @@ from gemrl.core.exceptions import ModelFileError
 from gemrl.core.snapshot import fit
 
 
-class Seen(NamedTuple):
-    """An observation as the memory knows it."""
+class Encoded(NamedTuple):
+    """An observation as the tables store it."""
 
-    digest: int
-    key: Array  # [D]
+    digest: int  # equal for equal observations
+    key: Array  # [D], for distances
 
 
 @dataclass
 class Episode:
     """One environment's steps since its reset."""
 
-    seen: list[Seen] = field(default_factory=list)
+    observations: list[Encoded] = field(default_factory=list)
     actions: list[int] = field(default_factory=list)
     rewards: list[float] = field(default_factory=list)
-    end: Seen | None = None
-    """The state it was cut at; None if it terminated, or is still running."""
+    final: Encoded | None = None
+    """The last next observation of a truncated episode; None if it terminated or is still running."""
 
     def __len__(self) -> int:
         return len(self.actions)
 
 
 class Running(NamedTuple):
-    """The running episodes of all environments behind each other, as arrays."""
+    """The unfinished episodes of all lanes, concatenated, as arrays."""
 
     length: Array  # [E] int64
     digest: Array  # [n] int64
@@ -44,34 +44,34 @@ class Running(NamedTuple):
 
 
 def packed(episodes: list[Episode], width: int) -> Running:
-    """Running episodes as arrays."""
-    seen = [one for episode in episodes for one in episode.seen]
+    """Unfinished episodes as arrays."""
+    encoded = [one for episode in episodes for one in episode.observations]
     return Running(
         np.array([len(episode) for episode in episodes]),
-        np.array([one.digest for one in seen], np.int64),
-        np.array([one.key for one in seen], np.float32).reshape(-1, width),
+        np.array([one.digest for one in encoded], np.int64),
+        np.array([one.key for one in encoded], np.float32).reshape(-1, width),
         np.array([action for episode in episodes for action in episode.actions], np.int64),
         np.array([reward for episode in episodes for reward in episode.rewards], np.float64),
     )
 
 
 def unpacked(arrays: dict[str, Array], lanes: int, width: int, choices: int) -> list[Episode]:
-    """The episodes that `packed` made arrays of."""
-    found = Running(**arrays)
-    length = fit("length", found.length, (lanes,), np.int64)
+    """The episodes in arrays from `packed`."""
+    running = Running(**arrays)
+    length = fit("length", running.length, (lanes,), np.int64)
     steps = int(length.sum())
     shapes = {"digest": ((steps,), np.int64), "key": ((steps, width), np.float32)}
     shapes |= {"action": ((steps,), np.int64), "reward": ((steps,), np.float64)}
     for name, (shape, kind) in shapes.items():
         fit(name, arrays[name], shape, kind)
-    if (length < 0).any() or not ((found.action >= 0) & (found.action < choices)).all():
-        raise ModelFileError("the running episodes are damaged: they hold what cannot be")
+    if (length < 0).any() or not ((running.action >= 0) & (running.action < choices)).all():
+        raise ModelFileError("the unfinished episodes are damaged: a length or an action is out of range")
     ends = np.cumsum(length)
     return [
         Episode(
-            [Seen(int(digest), key) for digest, key in zip(found.digest[a:b], found.key[a:b], strict=True)],
-            found.action[a:b].tolist(),
-            found.reward[a:b].tolist(),
+            [Encoded(int(digest), key) for digest, key in zip(running.digest[a:b], running.key[a:b], strict=True)],
+            running.action[a:b].tolist(),
+            running.reward[a:b].tolist(),
         )
         for a, b in zip(ends - length, ends, strict=True)
     ]

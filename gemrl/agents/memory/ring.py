@@ -1,8 +1,8 @@
 """The episodic memory: a ring of transitions in time order, one lane per environment, with their planned returns.
 
-A lane holds the newest rows of one environment, so what survives overwriting is always the end of a trajectory. Rows enter at
-once but can be drawn only after their return was planned: `unplanned` counts the newest rows whose return was not. The functions
-are pure and run on the device; callers donate the memory, so that it is updated in place.
+A lane holds the newest rows of one environment, so what survives overwriting is always the end of a trajectory. Rows are
+added immediately but can be drawn only once their return is planned: `unplanned` counts the newest rows without one. The
+functions are pure and run on the device; callers donate the memory, so that it is updated in place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Rows(NamedTuple):
     last: Array  # [E, N] bool
     next_observation: Array  # [E, N, *O]
     film: NewFrames | None = None
-    """Images that came with new rows, if their observations are references to images."""
+    """The images of new rows, if their observations are references to images."""
 
     def columns(self) -> dict[str, Array]:
         """Its columns by name."""
@@ -57,7 +57,7 @@ class Memory(eqx.Module):
     rows: Rows
     q_next: Array  # [K, E, N]
     planned: Array  # [K, E, N], NaN where not planned
-    frames: Frames | None  # what references mean
+    frames: Frames | None  # the images that rows refer to
     head: Array  # [E], where the next row goes
     size: Array  # [E], rows filled
     unplanned: Array  # [E], newest rows that were not planned yet
@@ -79,7 +79,7 @@ class Memory(eqx.Module):
         return self.rows.reward.shape[1]
 
     def observations(self, lane: Array, kept: Array, frames: int) -> Array:
-        """What was seen [*S, *O], of what the rows of lanes [*S] kept of it: stacks of `frames` images, or the same."""
+        """Observations [*S, *O] of rows in lanes [*S], from their stored form: stacks of `frames` images, or unchanged."""
         return kept if self.frames is None else self.frames.stacks(lane, kept, frames)
 
     def __len__(self) -> int:
@@ -88,8 +88,8 @@ class Memory(eqx.Module):
 
     def lane(self, lane: int = 0) -> dict[str, np.ndarray]:
         """The rows of one lane, oldest first, with their `planned` returns and `q_next` [K, n]."""
-        if not 0 <= lane < len(self.size):  # JAX would take the nearest one
-            raise IndexError(f"the memory has lanes 0 to {len(self.size) - 1}, so none of number {lane}")
+        if not 0 <= lane < len(self.size):  # JAX would clamp the index
+            raise IndexError(f"lane {lane} does not exist: the memory has lanes 0 to {len(self.size) - 1}")
         size, head = int(self.size[lane]), int(self.head[lane])
         order = (head - size + np.arange(size)) % self.capacity
         columns = {name: np.asarray(column[lane])[order] for name, column in self.rows.columns().items()}
@@ -100,7 +100,7 @@ class Memory(eqx.Module):
 
     @property
     def n_trajectories(self) -> int:
-        """Trajectories, or what survives of them, over all lanes."""
+        """The number of trajectories over all lanes, partly overwritten ones included."""
         count = 0
         for lane in range(self.size.shape[0]):
             last = self.lane(lane)["last"]
@@ -122,14 +122,14 @@ class Memory(eqx.Module):
 
 
 def row_bytes(layout: Layout, pairs: int) -> int:
-    """Bytes of one row: two observations, action, reward, discount, last, two values of each pair, and an image it refers to."""
+    """Bytes of one row: two observations, action, reward, discount, last, two values of each pair, and one image."""
     kept = stored(layout)
     image = layout.size // layout.frames if layout.frames > 1 else 0
     return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + 2 * pairs) + 1
 
 
 def insert(memory: Memory, new: Rows, count: Array) -> Memory:
-    """The memory with the first count[e] rows of `new` [E, F] behind its newest ones; F must not exceed the capacity."""
+    """The memory with the first count[e] rows of `new` [E, F] appended; F must not exceed the capacity."""
     capacity, lanes = memory.capacity, jnp.arange(memory.size.shape[0])[:, None]
     offset = jnp.arange(new.reward.shape[1])
     # Rows beyond the count get an index outside the ring, which a scatter drops.
@@ -138,10 +138,10 @@ def insert(memory: Memory, new: Rows, count: Array) -> Memory:
     rows = jax.tree.map(lambda ring, block: ring.at[lanes, position].set(block, mode="drop"), memory.rows, columns)
     size, frames = jnp.minimum(memory.size + count, capacity), memory.frames
     if frames is not None and new.film is not None:
-        frames = frames.pushed(*new.film)
-        # After many short episodes images run out before rows do: the oldest rows are forgotten with their images.
+        frames = frames.appended(*new.film)
+        # Many short episodes fill the image ring before the rows: the oldest rows are then dropped with their images.
         age = (memory.head[:, None] + count[:, None] - 1 - jnp.arange(capacity)) % capacity
-        size = jnp.minimum(size, (frames.hold(rows.observation) & (age < size[:, None])).sum(axis=1))
+        size = jnp.minimum(size, (frames.contains(rows.observation) & (age < size[:, None])).sum(axis=1))
     return Memory(
         rows,
         memory.q_next,
@@ -179,7 +179,7 @@ def draw(memory: Memory, key: Array, shape: tuple[int, ...], *, planned: bool) -
 
 
 class Chunks:
-    """The newest stale[e] rows of each lane in chunks of about `rows` rows, to be valued one chunk after the other."""
+    """The newest stale[e] rows of each lane in chunks of about `rows` rows, to be evaluated chunk by chunk."""
 
     def __init__(self, memory: Memory, stale: Array, rows: int) -> None:
         lanes = memory.rows.reward.shape[0]
@@ -188,14 +188,14 @@ class Chunks:
         self.count = -(-stale.max() // self._width)
 
     def next_observations(self, number: Array) -> tuple[Array, Array]:
-        """Lane [B] and next observation, as the memory stores it, [B, *O] of the rows in a chunk."""
+        """The lanes [B] of the rows in a chunk, and their next observations as stored [B, *O]."""
         position = self._position(number)
         kept = self._memory.rows.next_observation[self._lane, position]
         lane = jnp.broadcast_to(self._lane, position.shape)
         return lane.reshape(-1), kept.reshape(position.size, *kept.shape[2:])
 
     def write(self, number: Array, q_next: Array, values: Array) -> Array:
-        """q_next [K, E, N] with the values [K, B] of a chunk's rows."""
+        """`q_next` [K, E, N] with the values [K, B] of a chunk's rows written to it."""
         offset = number * self._width + jnp.arange(self._width)
         # Rows beyond the stale ones get a position outside the ring, which a scatter drops.
         position = jnp.where(offset < self._stale[:, None], self._position(number), self._memory.capacity)
@@ -226,11 +226,11 @@ def plan(memory: Memory, planner: Planner) -> Memory:
 
 
 NEWEST = 256
-"""New rows of a lane up to which `plan_newest` need not plan the whole memory."""
+"""Up to this many new rows per lane, `plan_newest` plans only the end of the memory."""
 
 
 def plan_newest(memory: Memory, planner: Planner) -> Memory:
-    """The same as `plan`, if no value of a planned row has changed: new rows change only returns that can reach them."""
+    """The same as `plan`, if no `q_next` of a planned row has changed: new rows affect only returns that can reach them."""
     capacity, window = memory.capacity, planner.rollout_cap - 1 + NEWEST
     if window >= capacity:
         return plan(memory, planner)

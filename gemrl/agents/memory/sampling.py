@@ -12,7 +12,7 @@ from gemrl.core.arrays import Array
 
 
 class Segment(NamedTuple):
-    """What follows drawn rows, row by row, themselves first. `last` also marks the newest row. Each [*S, steps]."""
+    """Consecutive rows from each drawn row on. `last` is also true for the newest row. Each [*S, steps]."""
 
     reward: Array
     discount: Array
@@ -21,7 +21,7 @@ class Segment(NamedTuple):
 
 
 def segment(memory: Memory, index: RowIndex, steps: int) -> Segment:
-    """The rows from each index on; those behind a last one belong to other trajectories."""
+    """The rows from each index on; those after a last row belong to other trajectories."""
     ahead = jnp.arange(steps)
     lane, position = index.lane[..., None], (index.position[..., None] + ahead) % memory.capacity
     newest = index.offset[..., None] + ahead >= (memory.size - 1)[lane]
@@ -30,7 +30,7 @@ def segment(memory: Memory, index: RowIndex, steps: int) -> Segment:
 
 
 class NStepReturn(NamedTuple):
-    """n-step returns without their bootstrap, which is bootstrap_discount * the value of the state after row `end`. [*S]."""
+    """n-step sums of rewards. For the return, add bootstrap_discount * the value of the state after row `end`. Each [*S]."""
 
     rewards: Array
     bootstrap_discount: Array
@@ -38,12 +38,12 @@ class NStepReturn(NamedTuple):
 
 
 def n_step(memory: Memory, index: RowIndex, n: int) -> NStepReturn:
-    """The n-step return of each row, never across an ending."""
+    """The n-step return of each row, within its trajectory."""
     planner = NStep(n)
     ahead = segment(memory, index, n)
-    # The n-step return is linear in its bootstrap: its value at 0, and its bootstrap_discount, which is the product of discounts.
-    nothing = jnp.zeros((1, *ahead.reward.shape))
-    rewards = planner.rollout(ahead.reward, ahead.discount, ahead.last, nothing)
-    bootstrap_discount = planner(jnp.zeros_like(ahead.reward), ahead.discount, ahead.last, nothing + 1)[0, ..., 0]
+    # The n-step return is linear in its bootstrap: take its value at 0, and its slope, which is the product of discounts.
+    zero = jnp.zeros((1, *ahead.reward.shape))
+    rewards = planner.rollout(ahead.reward, ahead.discount, ahead.last, zero)
+    bootstrap_discount = planner(jnp.zeros_like(ahead.reward), ahead.discount, ahead.last, zero + 1)[0, ..., 0]
     end = jnp.take_along_axis(ahead.position, rewards.length[0, ..., :1] - 1, axis=-1)[..., 0]
     return NStepReturn(rewards.own[0, ..., 0], bootstrap_discount, end)

@@ -1,4 +1,4 @@
-"""Snapshots of the memory: its filled rows as named arrays, and back."""
+"""Snapshots of the memory: saves its filled rows as named arrays, and restores them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _COUNTS = ("head", "size", "unplanned")
 
 
 def snapshot_of(memory: Memory) -> Snapshot:
-    """Its filled rows, without a copy where the device is the host."""
-    # A lane whose head is not at its size has wrapped: its rows may stand anywhere. Else those beyond were never written.
+    """A snapshot of the filled rows; it copies nothing if the device is the host."""
+    # If its head differs from its size, a lane has wrapped and may use every row; else rows from the head on were never written.
     wrapped = bool((np.asarray(memory.head) != np.asarray(memory.size)).any())
     filled = memory.capacity if wrapped else int(memory.size.max())
     arrays = {name: _filled(name, np.asarray(column), filled) for name, column in _columns(memory).items()}
@@ -27,7 +27,7 @@ def snapshot_of(memory: Memory) -> Snapshot:
 
 
 def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
-    """The memory of this shape whose snapshot was taken."""
+    """The memory of this shape, restored from a snapshot."""
     filled, memory = saved.facts["filled"], Memory.empty(lanes, capacity, layout, pairs, host=True)
     if not isinstance(filled, int) or not 0 <= filled <= capacity:
         raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
@@ -40,18 +40,18 @@ def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: 
     wanted |= counts | _images(memory, images)
     for name, array in fitting(saved.arrays, wanted).items():
         if name in counts and not ((array >= 0) & (array <= capacity)).all():
-            raise ModelFileError(f"array {name} counts beyond a memory of {capacity} rows")
+            raise ModelFileError(f"array {name} is out of range for a memory of {capacity} rows")
         wanted[name][...] = array
     return memory if host else jax.tree.map(jnp.array, memory)
 
 
 def _columns(memory: Memory) -> dict[str, Array]:
-    """All that has a value per row, by name."""
+    """All arrays with one entry per row, by name."""
     return memory.rows.columns() | {"q_next": memory.q_next, "planned": memory.planned}
 
 
 def _images(memory: Memory, count: int) -> dict[str, np.ndarray]:
-    """The first so many places for images that rows refer to, and how many were ever written, by name."""
+    """The first `count` slots for images, and how many images were ever written, by name."""
     if memory.frames is None:
         return {}
     return {"frames": np.asarray(memory.frames.pixels)[:, :count], "frames_written": np.asarray(memory.frames.written)}

@@ -1,1 +1,1 @@
-"""Networks: perceptrons, actor and critics, Q-networks with convolutions."""
+"""Networks: network bodies, actor and critics, Q-networks with convolutions."""

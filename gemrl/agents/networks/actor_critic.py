@@ -1,4 +1,4 @@
-"""The actor and an ensemble of critics on any network body, what they see, and one optimizer step on their weights."""
+"""The actor and an ensemble of critics with any network body, their normalized inputs, and one optimizer step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from gemrl.core.arrays import Array
 
 
 class BodyNetwork(eqx.Module):
-    """A network that is built from a body: hidden layers and a linear output.
+    """A network built from a body: hidden layers and a linear output.
 
     A body that keeps running statistics, such as BatchNorm's, updates them in `training` and uses them when it is called.
     """
@@ -26,15 +26,15 @@ class BodyNetwork(eqx.Module):
         """x [B, inputs] -> [B, outputs]; `again` [B, A] is the action of a critic, for bodies that take it a second time."""
 
     def training(self, x: Array, again: Array | None = None) -> tuple[Array, Any]:
-        """Outputs for a gradient step, and the statistics after it; nothing if the body keeps none."""
+        """Outputs for a gradient step, and the statistics after it; empty if the body keeps none."""
         return self(x, again), ()
 
     def with_statistics(self, statistics: Any) -> Self:
-        """The same network with the statistics that `training` gave."""
+        """The same network with the statistics that `training` returned."""
         return self
 
     def fast(self) -> BodyNetwork:
-        """The same function in a form for evaluating many rows without a gradient; by default itself."""
+        """The same function in a form that is faster for many rows without gradients; by default the network itself."""
         return self
 
     @staticmethod
@@ -58,7 +58,7 @@ class Actor(eqx.Module):
         return observation.__array_namespace__().tanh(output), statistics
 
     def with_statistics(self, statistics: Any) -> Actor:
-        """The same actor with the statistics that `training` gave."""
+        """The same actor with the statistics that `training` returned."""
         return Actor(self.body.with_statistics(statistics))
 
     def fast(self) -> Actor:
@@ -67,12 +67,12 @@ class Actor(eqx.Module):
 
 
 class Critics(eqx.Module):
-    """C critics Q(s, a), each initialised on its own: on a CPU one after the other is faster than one batched product."""
+    """C critics Q(s, a), initialized independently. On a CPU, evaluating them in turn is faster than one batched product."""
 
     members: tuple[BodyNetwork, ...]
 
     def __call__(self, observation: Array, action: Array) -> Array:
-        """observation [B, D] and action [B, A], shared or with a leading axis C of their own -> values [C, B]."""
+        """observation [B, D] and action [B, A], shared, or [C, B, D] and [C, B, A] -> values [C, B]."""
         xp = observation.__array_namespace__()
         inputs = self._inputs(observation, action)
         return xp.stack([critic(*own)[:, 0] for critic, own in zip(self.members, inputs, strict=True)])
@@ -85,18 +85,18 @@ class Critics(eqx.Module):
         return xp.stack([values[:, 0] for values, _ in outputs]), tuple(statistics for _, statistics in outputs)
 
     def with_statistics(self, statistics: Any) -> Critics:
-        """The same critics with the statistics that `training` gave."""
+        """The same critics with the statistics that `training` returned."""
         return Critics(tuple(critic.with_statistics(own) for critic, own in zip(self.members, statistics, strict=True)))
 
     def _inputs(self, observation: Array, action: Array) -> list[tuple[Array, Array]]:
-        """What each critic takes: (s, a), and the action again."""
+        """The inputs of each critic: (s, a), and the action again."""
         x = observation.__array_namespace__().concatenate([observation, action], axis=-1)
         if x.ndim == 2:
             return [(x, action)] * len(self.members)
         return [(x[number], action[number]) for number in range(len(self.members))]
 
     def __getitem__(self, which: slice) -> Critics:
-        """Some of them."""
+        """A slice of the critics."""
         return Critics(self.members[which])
 
     def fast(self) -> Callable[[Array, Array], Array]:
@@ -106,7 +106,7 @@ class Critics(eqx.Module):
 
 
 def normalized(normalizer: Normalizer | None, observation: Array) -> Array:
-    """The observation as the networks see it."""
+    """The observation as the networks receive it."""
     return observation if normalizer is None else normalizer(observation)
 
 
@@ -115,7 +115,7 @@ Learner = TypeVar("Learner", bound=Any)
 
 
 def observing(learner: Learner, observation: Array, count: Array) -> Learner:
-    """The learner whose normaliser, if it has one, has seen the first count[e] of new observations [E, F, D]."""
+    """The learner with its normalizer, if any, updated by the first count[e] of the new observations [E, F, D]."""
     if learner.normalizer is None:
         return learner
     counts = np.arange(observation.shape[1]) < count[:, None]
@@ -123,12 +123,12 @@ def observing(learner: Learner, observation: Array, count: Array) -> Learner:
 
 
 def adam(learning_rate: float, epsilon: float = 1e-8) -> optax.GradientTransformation:
-    """Adam with its usual moments."""
+    """Adam with the default decay rates."""
     return optax.adam(learning_rate, eps=epsilon)
 
 
 def adam_start(parameters: Any) -> optax.OptState:
-    """Adam's state before the first update, all zeros: made by numpy, so that nothing is compiled."""
+    """Adam's state before the first update, all zeros; made by numpy, so that nothing is compiled."""
     shapes = jax.eval_shape(adam(1.0).init, parameters)
     return jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), shapes)
 
@@ -142,7 +142,10 @@ def descend(
     network: Network,
     state: optax.OptState,
 ) -> tuple[Network, optax.OptState, Array]:
-    """One optimizer step down a loss, which comes with the network's new statistics, if any; and the loss before the step."""
+    """One optimizer step. `loss` also returns the network's new statistics, if any.
+
+    Returns the network, the optimizer state, and the loss before the step.
+    """
     (value, statistics), gradient = jax.value_and_grad(loss, has_aux=True)(network)
     change, state = optimizer.update(gradient, state)
     network = optax.apply_updates(network, change)

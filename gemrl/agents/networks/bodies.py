@@ -1,4 +1,4 @@
-"""Which network is built from which body: a new body registers its network here."""
+"""Builds networks from their bodies. A new body registers its network here."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Builder = Callable[[np.random.Generator, Any, int, int, int], BodyNetwork]
 """Builds a network from a random generator, a body, and the sizes of input, output and second input."""
 
 NETWORKS: dict[type[Body], Builder] = {Perceptron: MLP.init, Residual: ResidualNetwork.init}
-"""The builder of each kind of body."""
+"""The builder for each body class."""
 
 
 def build(body: Body, rng: np.random.Generator, inputs: int, outputs: int, again: int = 0) -> BodyNetwork:

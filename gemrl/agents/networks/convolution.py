@@ -1,4 +1,4 @@
-"""Convolutions as matrix products, which are fast on a CPU."""
+"""Convolutions written as matrix products, which are fast on a CPU."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from gemrl.core.layout import Layout
 
 
 class Filters(NamedTuple):
-    """The shape of a convolution: so many filters, of size x size pixels, `stride` pixels apart, which divides their size."""
+    """The shape of a convolution: `number` filters of size x size pixels; `stride` must divide `size`."""
 
     number: int
     size: int
@@ -23,47 +23,47 @@ class Filters(NamedTuple):
 
 
 NATURE = (Filters(32, 8, 4), Filters(64, 4, 2), Filters(64, 3, 1))
-"""For images like Atari's (Mnih et al., 2015)."""
+"""For large images such as Atari's (Mnih et al., 2015)."""
 
 
 SMALL = (Filters(16, 3, 1),)
-"""For MinAtar's (Young and Tian, 2019)."""
+"""For small images such as MinAtar's (Young and Tian, 2019)."""
 
 
 def filters_for(layout: Layout) -> tuple[Filters, ...]:
-    """The convolutions for observations of that layout; none for vectors."""
+    """The convolutions for observations of this layout; none for vectors."""
     if not layout.is_image:
         return ()
     return NATURE if layout.large_image else SMALL
 
 
-def blocks(x: Array, side: int) -> Array:
-    """Images whose pixels are squares of side x side old ones [B, H, W, C] -> [B, H/side, W/side, side * side * C]."""
+def space_to_depth(x: Array, side: int) -> Array:
+    """Moves squares of side x side pixels into channels. [B, H, W, C] -> [B, H/side, W/side, side * side * C]."""
     batch, height, width, channels = x.shape
     x = x.reshape(batch, height // side, side, width // side, side, channels)
     return x.transpose(0, 1, 3, 2, 4, 5).reshape(batch, height // side, width // side, -1)
 
 
 def shifts(x: Array, size: int) -> list[Array]:
-    """What filters of size x size see of images [B, H, W, C], pixel by pixel, each [B, H - size + 1, W - size + 1, C]."""
+    """The input of each pixel of size x size filters, [B, H, W, C] -> size * size of [B, H - size + 1, W - size + 1, C]."""
     rows, columns = x.shape[1] - size + 1, x.shape[2] - size + 1
     return [x[:, i : i + rows, j : j + columns] for i in range(size) for j in range(size)]
 
 
-def gathers(weight: Array) -> bool:
-    """Whether a convolution first gathers patches; that moves less only if there are fewer channels than filters."""
+def gathers_patches(weight: Array) -> bool:
+    """Whether to gather patches first: that moves less data only if there are fewer channels than filters."""
     return weight.shape[1] < weight.shape[2]
 
 
 def convolved(x: Array, weight: Array, size: int) -> Array:
     """A convolution of stride 1: x [B, H, W, C], weight [size * size, C, O] -> [B, H - size + 1, W - size + 1, O].
 
-    Either the patches under all filters are gathered, for one product with all weights, or all pixels are multiplied with all
-    weights, and what comes out is shifted over each other: although some products at the border are for nothing, that is faster
-    on a CPU where there are many channels.
+    Either the patches are gathered and multiplied with all weights in one product, or all pixels are multiplied with all weights,
+    and the shifted products are summed. The second way wastes some products at the border, but with many channels it is faster on
+    a CPU.
     """
     xp, channels = x.__array_namespace__(), x.shape[-1]
-    if gathers(weight):
+    if gathers_patches(weight):
         return xp.concatenate(shifts(x, size), axis=-1) @ weight.reshape(-1, weight.shape[-1])
     products = x.reshape(-1, channels) @ weight.transpose(1, 0, 2).reshape(channels, -1)
     products = products.reshape(*x.shape[:3], size * size, -1)
@@ -71,12 +71,12 @@ def convolved(x: Array, weight: Array, size: int) -> Array:
     return sum(parts, start=xp.zeros((), dtype=x.dtype))
 
 
-def _convolved(x: Array, weight: Array, size: int) -> tuple[Array, tuple[Array, Array]]:
+def _forward(x: Array, weight: Array, size: int) -> tuple[Array, tuple[Array, Array]]:
     return convolved(x, weight, size), (x, weight)
 
 
 def _backward(size: int, saved: tuple[Array, Array], slope: Array) -> tuple[Array, Array]:
-    """The gradient by the same two products, of slopes that are shifted first: far faster than differentiating the shifts."""
+    """The gradient by the same two kinds of products, on shifted slopes: much faster than differentiating the shifts."""
     x, weight = saved
     edge, (_, channels, filters) = size - 1, weight.shape
     padded = jax.lax.optimization_barrier(  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ def _backward(size: int, saved: tuple[Array, Array], slope: Array) -> tuple[Arra
     )
     shifted = jnp.concatenate(shifts(padded, size)[::-1], axis=-1).reshape(-1, size * size * filters)
     slope_of_x = (shifted @ weight.transpose(0, 2, 1).reshape(-1, channels)).reshape(x.shape)
-    if gathers(weight):
+    if gathers_patches(weight):
         patches = jnp.concatenate(shifts(x, size), axis=-1).reshape(-1, size * size * channels)
         return slope_of_x, (patches.T @ slope.reshape(-1, filters)).reshape(weight.shape)
     products = (x.reshape(-1, channels).T @ shifted).reshape(channels, size * size, filters)
@@ -92,11 +92,11 @@ def _backward(size: int, saved: tuple[Array, Array], slope: Array) -> tuple[Arra
 
 
 _fast_convolved = jax.custom_vjp(convolved, nondiff_argnums=(2,))
-_fast_convolved.defvjp(_convolved, _backward)
+_fast_convolved.defvjp(_forward, _backward)
 
 
 class Convolution(eqx.Module):
-    """A convolution with ReLU. A weight's rows are the pixels under a filter, line by line, channels last."""
+    """A convolution with ReLU. The rows of its weight are the pixels of a filter, row by row, channels last."""
 
     layer: Layer
     size: int = eqx.field(static=True)
@@ -109,10 +109,10 @@ class Convolution(eqx.Module):
     def __call__(self, x: Array) -> Array:
         """[B, H, W, C] -> [B, H', W', O]."""
         xp, stride, channels = x.__array_namespace__(), self.stride, x.shape[-1]
-        # A filter moves by its stride, so it is a filter of fewer, larger pixels that moves by one.
+        # A filter with a stride is a filter of stride 1 on fewer, larger pixels.
         across = self.size // stride
-        x = blocks(x[:, : x.shape[1] // stride * stride, : x.shape[2] // stride * stride], stride)
-        if x.dtype == np.uint8:  # bytes are cheaper to move, so they become real numbers only here
+        x = space_to_depth(x[:, : x.shape[1] // stride * stride, : x.shape[2] // stride * stride], stride)
+        if x.dtype == np.uint8:  # converted only here, since bytes are cheaper to move than floats
             x = x.astype(np.float32) / np.float32(255)
         weight = self.layer.weight.reshape(across, stride, across, stride, channels, -1).transpose(0, 2, 1, 3, 4, 5)
         convolve = convolved if isinstance(x, np.ndarray) else _fast_convolved

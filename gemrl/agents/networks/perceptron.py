@@ -1,7 +1,7 @@
 """Multi-layer perceptrons whose forward pass runs on JAX arrays (training) and numpy arrays (acting) alike.
 
-They are initialised by numpy, which compiles nothing, so that a model exists at once. The folded form is faster where many rows
-are evaluated and nothing is differentiated; it computes the same up to rounding.
+They are initialized by numpy, which compiles nothing, so that a model is ready immediately. The folded form is faster for many
+rows without gradients; it computes the same up to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
 
 EPSILON = 1e-5
-"""What LayerNorm adds to a variance."""
+"""LayerNorm adds this to the variance."""
 
 
 def _moments(x: Array) -> tuple[Array, Array]:
@@ -40,7 +40,7 @@ def _forward(x: Array, scale: Array, shift: Array) -> tuple[Array, tuple[Array, 
 
 
 def _backward(saved: tuple[Array, ...], slope: Array) -> tuple[Array, Array, Array]:
-    """The gradient in closed form, in fewer passes over the arrays than differentiating step by step takes."""
+    """The gradient in closed form, which takes fewer passes over the arrays than automatic differentiation."""
     x, mean, inverse, scale = saved
     unit = (x - mean) * inverse
     both, weight = slope * unit, scale / x.shape[-1]
@@ -62,7 +62,7 @@ class Layer(eqx.Module):
 
     @staticmethod
     def init(rng: np.random.Generator, inputs: int, outputs: int, normed: int = 0) -> Layer:
-        """Weights and biases uniform in +-1/sqrt(inputs), as TD3 has them; `normed` features are normalised, 0 for none."""
+        """Weights and biases uniform in +-1/sqrt(inputs), as in TD3; `normed` is the number of normalized features, or 0."""
         bound = inputs**-0.5
         return Layer(
             rng.uniform(-bound, bound, (inputs, outputs)).astype(np.float32),
@@ -84,14 +84,14 @@ class Layer(eqx.Module):
 
 
 class MLP(BodyNetwork):
-    """Hidden layers, each ReLU and then LayerNorm, and a linear output; `again` joins behind the first, before its norm.
+    """Hidden layers with ReLU and then LayerNorm, and a linear output; `again` is appended to the first, before its norm.
 
-    On HalfCheetah-v5 that learned faster than with the norm first, as the released code has it (docs/how-gem-works.md).
+    On HalfCheetah-v5 this learned faster than LayerNorm before ReLU, as in the released code (docs/how-gem-works.md).
     """
 
     layers: tuple[Layer, ...]
     norm_first: bool = eqx.field(static=True, default=False)
-    """ReLU comes after LayerNorm, and after what joins before it."""
+    """Whether ReLU comes after LayerNorm, and so also applies to `again`."""
     takes_again: bool = eqx.field(static=True, default=False)
     """Whether the second input is used."""
 
@@ -119,11 +119,11 @@ class MLP(BodyNetwork):
         return self.layers[-1].linear(x)
 
     def fast(self) -> MLP | FoldedMLP:
-        """The same function in folded form; with the norm first there is none."""
+        """The same function in folded form, if it has one."""
         return self if self.norm_first or self.takes_again else FoldedMLP(self.folded())
 
     def folded(self) -> tuple[Folded, ...]:
-        """Its layers, with each LayerNorm moved behind the matrix product that follows it."""
+        """The layers, with each LayerNorm moved after the matrix product that follows it."""
         first = self.layers[0]
         layers = [Folded(first.weight, first.bias, None)]
         for norm, layer in zip(self.layers, self.layers[1:], strict=False):
@@ -136,7 +136,7 @@ class MLP(BodyNetwork):
 
     @staticmethod
     def fast_ensemble(members: tuple[BodyNetwork, ...]) -> FoldedCritics | None:
-        """All critics in folded form with their first layers as one product; None with the norm first."""
+        """All critics in folded form, with their first layers as one product; None if LayerNorm comes first."""
         perceptrons = [member for member in members if isinstance(member, MLP) and not member.norm_first]
         if len(perceptrons) < len(members):
             return None
@@ -147,18 +147,18 @@ class MLP(BodyNetwork):
 
 
 class Folded(NamedTuple):
-    """A layer that takes the norm of its input on itself: ((x - mean) / deviation * scale + shift) @ W + b, multiplied out."""
+    """A layer that includes the LayerNorm of its input: ((x - mean) / deviation * scale + shift) @ W + b, multiplied out."""
 
     weight: Array  # [inputs, outputs], W with its rows scaled
     bias: Array  # [outputs], b + shift @ W
-    total: Array | None  # [outputs], the sum over inputs of the weight; None if the input is not normalised
+    total: Array | None  # [outputs], the sum of the weight over inputs; None if the input is not normalized
 
     def __call__(self, x: Array) -> Array:
         """x [B, inputs] -> [B, outputs]."""
         if self.total is None:
             return x @ self.weight + self.bias
         mean = x.mean(axis=-1, keepdims=True)
-        # The mean square needs no second look at the mean; what that loses of the variance is far below what the product loses.
+        # One pass for mean and mean square; the rounding error this adds to the variance is far below that of the product.
         variance = jnp.maximum((x * x).mean(axis=-1, keepdims=True) - mean**2, 0)
         return (x @ self.weight - mean * self.total) / jnp.sqrt(variance + EPSILON) + self.bias
 

@@ -1,6 +1,6 @@
-"""Networks of the values of discrete actions: perceptrons, behind convolutions where observations are images.
+"""Q-networks for discrete actions: perceptrons, after convolutions if observations are images.
 
-Like perceptrons they are initialised by numpy, and their forward pass runs on JAX and numpy arrays alike.
+Like perceptrons they are initialized by numpy, and their forward pass runs on JAX and numpy arrays alike.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from gemrl.core.layout import Layout
 
 
 def as_input(layout: Layout, observation: Array) -> Array:
-    """Observations [B, *O] as the networks take them: vectors [B, D], numbers one-hot, images [B, H, W, C]."""
+    """Observations [B, *O] as network inputs: vectors [B, D], discrete states one-hot [B, S], images [B, H, W, C]."""
     xp = observation.__array_namespace__()
     if layout.states:
         return (observation == xp.arange(layout.states)).astype(np.float32)
@@ -29,7 +29,7 @@ def as_input(layout: Layout, observation: Array) -> Array:
 
 
 class QNetwork(eqx.Module):
-    """Q(s, .): convolutions, hidden layers, and one stream of values or two of a state's value and its actions' advantages."""
+    """Q(s, .): convolutions, hidden layers, and one stream of Q-values, or two: the state's value and the advantages."""
 
     convolutions: tuple[Convolution, ...]
     trunk: tuple[Layer, ...]
@@ -41,10 +41,10 @@ class QNetwork(eqx.Module):
         filters = filters_for(layout)
         if filters:
             height, width, channels = layout.image
-            for one in filters:
-                convolutions.append(Convolution.init(rng, channels, one))
-                height, width = ((side - one.size) // one.stride + 1 for side in (height, width))
-                channels = one.number
+            for shape in filters:
+                convolutions.append(Convolution.init(rng, channels, shape))
+                height, width = ((side - shape.size) // shape.stride + 1 for side in (height, width))
+                channels = shape.number
             features = height * width * channels
         trunk = []
         for width in hidden[:-1] if dueling else ():
@@ -68,7 +68,7 @@ class QNetwork(eqx.Module):
 
 
 class QNetworks(eqx.Module):
-    """Several networks, each initialised on its own."""
+    """An ensemble of networks, initialized independently."""
 
     members: tuple[QNetwork, ...]
     layout: Layout = eqx.field(static=True)
@@ -79,7 +79,7 @@ class QNetworks(eqx.Module):
 
     def __call__(self, observation: Array) -> Array:
         """Observations [B, *O] -> values [C, B, A]."""
-        seen = as_input(self.layout, observation)
-        if isinstance(seen, jax.Array):  # a copy that all networks read, or each would gather it anew
-            seen = jax.lax.optimization_barrier(seen)  # type: ignore[no-untyped-call]
-        return seen.__array_namespace__().stack([member(seen) for member in self.members])
+        x = as_input(self.layout, observation)
+        if isinstance(x, jax.Array):  # one copy that all networks read, or each would gather its own
+            x = jax.lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
+        return x.__array_namespace__().stack([member(x) for member in self.members])

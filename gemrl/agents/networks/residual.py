@@ -11,7 +11,7 @@ from gemrl.algorithms.bodies import Residual
 from gemrl.core.arrays import Array
 
 EXPANSION = 4
-"""Hidden features of a block, as a multiple of the network's width."""
+"""Hidden features of a block, as a multiple of its width."""
 
 
 class Block(eqx.Module):
@@ -22,7 +22,7 @@ class Block(eqx.Module):
 
     @staticmethod
     def init(rng: np.random.Generator, width: int) -> Block:
-        """A block of so many features."""
+        """A block of `width` features."""
         hidden = EXPANSION * width
         return Block(Layer.init(rng, width, hidden, normed=width), Layer.init(rng, hidden, width))
 
@@ -33,7 +33,7 @@ class Block(eqx.Module):
 
 
 class ResidualNetwork(BodyNetwork):
-    """A linear map, residual blocks, and a linear output of their LayerNorm."""
+    """A linear map, residual blocks, a LayerNorm and a linear output."""
 
     entry: Layer
     blocks: tuple[Block, ...]
@@ -41,7 +41,7 @@ class ResidualNetwork(BodyNetwork):
 
     @staticmethod
     def init(rng: np.random.Generator, body: Residual, inputs: int, outputs: int, again: int = 0) -> ResidualNetwork:
-        """A network inputs -> blocks -> outputs. A second input is not used."""
+        """A network inputs -> blocks -> outputs. It ignores the second input."""
         entry = Layer.init(rng, inputs, body.width)
         blocks = tuple(Block.init(rng, body.width) for _ in range(body.blocks))
         return ResidualNetwork(entry, blocks, Layer.init(rng, body.width, outputs, normed=body.width))

@@ -1,36 +1,36 @@
-"""Model-free episodic control as a recipe of its own kind."""
+"""The recipe of model-free episodic control."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gemrl.algorithms.recipe import BaseRecipe, falling, number
+from gemrl.algorithms.recipe import BaseRecipe, linear_schedule, number
 from gemrl.core.layout import Layout
 
 
 @dataclass(frozen=True)
 class NearestRecipe(BaseRecipe):
-    """Model-free episodic control: a table of best returns for each action, read by its nearest neighbours."""
+    """Model-free episodic control: a table of best returns for each action, read by nearest neighbours."""
 
     family: ClassVar[str] = "nearest neighbours"
     needs: ClassVar[str] = "discrete actions"
-    k: int = number(11, "neighbours whose mean is the value of what was never met")
-    projection: int = number(64, "numbers that a longer observation is randomly projected to; 0 projects none", 0)
-    rows_per_action: int = number(100_000, "rows of each action's table; the least recently used make way")
-    learning_starts: int = number(0, "steps of uniform random actions", 0)
-    exploration_initial_eps: float = number(1.0, "share of random actions, behind the warm-up", 0, 1)
-    exploration_final_eps: float = number(0.005, "share of random actions, in the end", 0, 1)
-    exploration_steps: int = number(5_000, "steps over which that share falls, behind the warm-up", 1)
+    k: int = number(11, "neighbours whose mean is the value of a new state-action pair")
+    projection: int = number(64, "dimension to which longer observations are randomly projected; 0 for no projection", 0)
+    rows_per_action: int = number(100_000, "capacity of each action's table; the least recently used rows are replaced")
+    learning_starts: int = number(0, "steps of uniform random actions before training starts", 0)
+    exploration_initial_eps: float = number(1.0, "fraction of random actions right after the warm-up", 0, 1)
+    exploration_final_eps: float = number(0.005, "final fraction of random actions in training", 0, 1)
+    exploration_steps: int = number(5_000, "steps after the warm-up over which this fraction falls", 1)
 
     @property
     def neighbours(self) -> int:
-        """How many rows an estimate is the mean of: k, or all there can be."""
+        """How many rows an estimate averages: k, but at most the capacity of a table."""
         return min(self.k, self.rows_per_action)
 
     @property
     def gradient_steps(self) -> int:
-        """One: a round writes the episodes that ended."""
+        """One: a round writes the finished episodes."""
         return 1
 
     @property
@@ -39,19 +39,19 @@ class NearestRecipe(BaseRecipe):
         return 1.0
 
     def epsilon(self, step: int) -> float:
-        """The share of random actions at a step behind the warm-up."""
+        """The fraction of random actions in training at a step after the warm-up."""
         first, last = self.exploration_initial_eps, self.exploration_final_eps
-        return falling(step, self.learning_starts, self.exploration_steps, first, last)
+        return linear_schedule(step, self.learning_starts, self.exploration_steps, first, last)
 
-    def width(self, numbers: int) -> int:
-        """Numbers in the key of an observation of so many numbers."""
-        return self.projection if 0 < self.projection < numbers else numbers
+    def width(self, size: int) -> int:
+        """The dimension of the key of an observation with `size` numbers."""
+        return self.projection if 0 < self.projection < size else size
 
     def fits(self, layout: Layout) -> bool:
-        """Whether it can act and learn there."""
+        """Whether it can act and learn with such observations and actions."""
         return layout.choices > 0
 
     def least_parameters(self, layout: Layout) -> int:
-        """The numbers of its projection, if it has one."""
-        numbers = layout.states or layout.size
-        return self.projection * numbers if self.projection < numbers else 0
+        """The size of its projection, if it has one."""
+        size = layout.states or layout.size
+        return self.projection * size if self.projection < size else 0

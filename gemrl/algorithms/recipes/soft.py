@@ -1,4 +1,4 @@
-"""Soft actor-critic as a recipe of its own kind."""
+"""The recipe of soft actor-critic."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ from gemrl.core.layout import Layout
 
 @dataclass(frozen=True)
 class SoftRecipe(BaseRecipe):
-    """Soft actor-critic with automatic temperature: a stochastic policy, and entropy in its values."""
+    """Soft actor-critic with automatic temperature tuning: a stochastic policy, and values that include its entropy."""
 
     family: ClassVar[str] = "stochastic policy"
     needs: ClassVar[str] = "a Box of observations and continuous actions"
 
-    learning_rate: float = number(3e-4, "Adam's step size, for actor, critics and temperature", 0)
-    buffer_size: int = number(1_000_000, "rows of the memory, over all environments")
-    learning_starts: int = number(10_000, "steps of uniform random actions before any training", 0)
-    batch_size: int = number(256, "rows of a minibatch")
-    tau: float = number(0.005, "how far targets move toward the critics, each time they move", 0, 1)
+    learning_rate: float = number(3e-4, "learning rate of Adam, for actor, critics and temperature", 0)
+    buffer_size: int = number(1_000_000, "capacity of the memory in rows, over all environments")
+    learning_starts: int = number(10_000, "steps of uniform random actions before training starts", 0)
+    batch_size: int = number(256, "rows per minibatch")
+    tau: float = number(0.005, "Polyak coefficient: how far target networks move toward the online ones at each update", 0, 1)
     train_freq: int = number(1, "environment steps between two rounds of training")
-    gradient_steps: int = number(1, "gradient steps of a round")
-    target_update_interval: int = number(1, "updates between two moves of the targets")
-    body: Body = choice(Perceptron((256, 256), layer_norm=False), "the hidden layers of actor and critics", Body)
-    n_critics: int = number(2, "critics, whose smallest value counts")
-    target_entropy_scale: float = number(1.0, "the policy's entropy is held at minus this times the number of actions", 0)
-    normalize_observations: bool = choice(False, "observations are scaled by their running mean and variance", bool)
+    gradient_steps: int = number(1, "gradient steps per round")
+    target_update_interval: int = number(1, "gradient steps between updates of the target networks")
+    body: Body = choice(Perceptron((256, 256), layer_norm=False), "hidden layers of actor and critics", Body)
+    n_critics: int = number(2, "critics; the smallest value is used")
+    target_entropy_scale: float = number(1.0, "the target entropy is minus this times the number of action dimensions", 0)
+    normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
 
     def fits(self, layout: Layout) -> bool:
-        """Whether it can act and learn there."""
+        """Whether it can act and learn with such observations and actions."""
         return not layout.choices and not layout.states
 
     def least_parameters(self, layout: Layout) -> int:
-        """Fewer than its networks have."""
+        """A lower bound on the number of its parameters."""
         return self.n_critics * self.body.least_weights(layout.size)
