@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from gemrl.algorithms.recipe import BaseRecipe, linear_schedule, number
 from gemrl.core.layout import Layout
@@ -55,3 +55,7 @@ class NearestRecipe(BaseRecipe):
         """The size of its projection, if it has one."""
         size = layout.states or layout.size
         return self.projection * size if self.projection < size else 0
+
+    def for_environment(self, env_id: str, layout: Layout) -> Self:
+        """With discrete observations, all states: they are equally far apart, so the k nearest would be arbitrary."""
+        return self.but(k=layout.states) if layout.states else self
