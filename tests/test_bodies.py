@@ -80,7 +80,7 @@ def test_settings_reach_into_the_body() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"net_arch": ()}, "net_arch must name at least one width"),
+        ({"net_arch": ()}, "net_arch must have at least one width"),
         ({"net_arch": (0,)}, "a width in net_arch must be a whole number"),
         ({"layer_norm": 1}, "layer_norm must be True or False"),
         ({"body": 3}, "body must be Perceptron or Residual"),
@@ -96,3 +96,16 @@ def test_a_recipe_from_before_bodies_is_read() -> None:
     old = {name: value for name, value in RECIPES["gem-released"].as_dict().items() if name != "body"}
     old |= {"net_arch": [32, 24], "layer_norm": True, "norm_first": True, "action_twice": True}
     assert Recipe.from_dict(json.loads(json.dumps(old))).body == Perceptron((32, 24), norm_first=True, action_twice=True)
+
+
+def test_a_body_is_written_as_its_name_and_its_fields() -> None:
+    """So that files only gained a field, and reports name the fields that differ."""
+    written = json.loads(json.dumps(GEM.but(net_arch=(8, 8)).as_dict()))
+    assert {name: written[name] for name in ("body", "net_arch", "layer_norm")} == {
+        "body": "Perceptron",
+        "net_arch": [8, 8],
+        "layer_norm": True,
+    }
+    residual = GEM.but(body=Residual(32, 3))
+    shuffled = dict(sorted(residual.as_dict().items(), reverse=True))
+    assert Recipe.from_dict(shuffled) == residual

@@ -61,7 +61,7 @@ def test_recipes_of_planned_runs(tmp_path: Path) -> None:
             assert chosen.planner.rollout_cap == depth
     presets = [Recipe.from_dict(plans["gem", env].facts["recipe"]) for env in ("Hopper-v5", "HalfCheetah-v5")]
     assert [chosen.planner.rollout_cap for chosen in presets] == [5, 1000]
-    assert set(difference(*presets)) == {"targets"}
+    assert difference(*presets) == {"depth": (5, 1000)}
     assert plans["td3-nstep-depth=5", "Ant-v5"].job.folder == tmp_path / "td3-nstep-depth=5" / "Ant-v5" / "0"
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from gemrl.algorithms.bodies import check_widths
+from gemrl.algorithms.bodies import Body, check_widths
 from gemrl.algorithms.parts import PARTS, parts_of
 from gemrl.core.exceptions import BadValue, UnknownName
 from gemrl.core.layout import Layout
@@ -144,13 +144,23 @@ class BaseRecipe(ABC):
         return _settable(vars(self))
 
     def as_dict(self) -> dict[str, Any]:
-        """The fields as JSON values; a part is written as the Python that makes it, such as "Asymmetric(alpha=0.25)"."""
-        return {name: repr(value) if dataclasses.is_dataclass(value) else value for name, value in vars(self).items()}
+        """The fields as JSON values. A part is written as the Python that makes it, such as "Asymmetric(alpha=0.25)".
+
+        A body is written as its name, followed by its fields, which files from before bodies have too.
+        """
+        found: dict[str, Any] = {}
+        for name, value in vars(self).items():
+            if isinstance(value, Body) and not vars(value).keys() & vars(self).keys():
+                found |= {name: type(value).__name__, **vars(value)}
+            else:
+                found[name] = repr(value) if dataclasses.is_dataclass(value) else value
+        return found
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> Self:
-        """The recipe from the output of `as_dict`. Nothing is evaluated as code."""
-        texts = [(name, value if isinstance(value, str) else repr(value)) for name, value in values.items()]
+        """The recipe that `as_dict` wrote. Nothing is evaluated."""
+        ordered = sorted(values, key=lambda name: name != "body")  # its fields follow it
+        texts = [(name, values[name] if isinstance(values[name], str) else repr(values[name])) for name in ordered]
         return cls().but_from_text(texts)
 
 
