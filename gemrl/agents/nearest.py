@@ -1,8 +1,8 @@
 """Model-free episodic control (Blundell et al., 2016; section 2.3 of the paper), in plain numpy.
 
 Returns are written when an episode ends. The return of a truncated episode is bootstrapped with the memory's own estimate of the
-final state, as everywhere in this package. Otherwise states near a time limit would look bad if rewards are positive. If they are
-negative, these states would look good, and the maximum in equation 1 would never correct that.
+final state, as everywhere in this package. Otherwise positive rewards would make states near a time limit look bad. Negative
+rewards would make them look good, and the maximum in equation 1 would never correct that.
 """
 
 from __future__ import annotations

@@ -149,7 +149,7 @@ class Planner(ABC):
 @part
 @dataclass(frozen=True)
 class NStep(Planner):
-    """V[t, n], or the longest rollout if the trajectory ends before."""
+    """V[t, n], or the longest rollout if the trajectory ends before that."""
 
     n: int = 1
     cap: ClassVar[str] = "n"

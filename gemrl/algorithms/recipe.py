@@ -20,7 +20,7 @@ from gemrl.core.validation import check_number
 INFINITY = float("inf")
 FIELDS_HINT = "; `gemrl algos --fields` lists the fields of each"
 SB3_KEYWORDS = {
-    "policy_kwargs": "separate fields such as net_arch",
+    "policy_kwargs": "set by fields such as net_arch",
     "action_noise": "exploration_noise, for actions in [-1, 1]",
     "n_steps": "depth",
     "exploration_fraction": "exploration_steps, in environment steps",

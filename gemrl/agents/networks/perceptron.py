@@ -86,7 +86,7 @@ class Layer(eqx.Module):
 class MLP(BodyNetwork):
     """Hidden layers with ReLU and then LayerNorm, and a linear output; `again` is appended to the first, before its norm.
 
-    On HalfCheetah-v5 this learned faster than LayerNorm before ReLU, as in the released code (docs/how-gem-works.md).
+    On HalfCheetah-v5 this learned faster than LayerNorm before ReLU, the order of the released code (docs/how-gem-works.md).
     """
 
     layers: tuple[Layer, ...]
