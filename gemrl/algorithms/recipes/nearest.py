@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from gemrl.algorithms.recipe import BaseRecipe, falling, number
 from gemrl.core.layout import Layout
@@ -55,3 +55,7 @@ class NearestRecipe(BaseRecipe):
         """The numbers of its projection, if it has one."""
         numbers = layout.states or layout.size
         return self.projection * numbers if self.projection < numbers else 0
+
+    def for_environment(self, env_id: str, layout: Layout) -> Self:
+        """The mean over all states where they are numbered: they are all equally far from each other."""
+        return self.but(k=layout.states) if layout.states else self
