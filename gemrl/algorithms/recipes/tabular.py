@@ -42,8 +42,9 @@ class TabularRecipe(BaseRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_planner(self.planner, self.tables, "tables")
-        if self.bootstrap.tables not in (None, self.tables):
-            raise BadValue(f"{self.bootstrap} needs {self.bootstrap.tables} tables: tables must not be {self.tables}")
+        needed = self.bootstrap.tables
+        if needed not in (None, self.tables):
+            raise BadValue(f"{self.bootstrap} needs {needed} tables: tables must be {needed}, not {self.tables}")
 
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn there."""
