@@ -159,7 +159,7 @@ def test_hubers_error_is_asymmetric() -> None:
 
 @pytest.mark.parametrize("planner", [Twin(5), Single(3), NStep(4), LambdaReturn(0.7, 6), TwinReleased(5)])
 def test_new_rows_alone_are_planned_as_all_would_be(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemrl.agents.memory.refresh.NEWEST", 7)
+    monkeypatch.setattr("gemrl.agents.memory.ring.NEWEST", 7)
     memory, rng = Memory.empty(2, 40, LAYOUT, 2), np.random.default_rng(3)
     newest = jax.jit(plan_newest, static_argnums=1)
     for block in range(25):  # through a ring that wraps twice

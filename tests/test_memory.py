@@ -166,7 +166,7 @@ def test_a_row_takes_the_bytes_that_are_told() -> None:
 
 FRESH_PAGES = """
 import ctypes, resource, sys, threading
-from gemrl.heap import keep_memory
+from gemrl.core.heap import keep_memory
 if sys.argv[1] == "keep":
     keep_memory()
 libc = ctypes.CDLL(None)
@@ -198,7 +198,7 @@ def test_memory_is_fetched_once() -> None:
 
 FLAT = """
 import resource
-from gemrl.models import GEM
+from gemrl import GEM
 from tests.probes import Truncated
 small = dict(net_arch=(8,), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
 model = GEM(Truncated(), seed=0, **small)

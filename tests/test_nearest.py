@@ -183,7 +183,7 @@ def test_a_first_episode_that_is_cut_goes_on_as_it_went(gamma: float, value: flo
 
 
 def test_episodes_without_an_end_are_written_in_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gemrl.agents.protocol.nearest.EPISODE_CAP", 5)
+    monkeypatch.setattr("gemrl.agents.nearest.EPISODE_CAP", 5)
     agent = NearestAgent(NearestRecipe(gamma=0.5), PAIR)
     for step in range(6):
         agent.observe(transition([step, 0], 0, 1.0, [step + 1, 0]))

@@ -53,7 +53,7 @@ def test_gem_has_the_hyperparameters_of_the_paper() -> None:
         "batch_size",
         "tau",
         "learning_starts",
-        "targets",
+        "planner",
         "norm_first",
         "action_twice",
         "regress_on_both",
@@ -77,7 +77,7 @@ def test_the_tabular_recipes_learn_by_the_rules_that_the_theory_checks() -> None
         "double-q": {"planner", "bootstrap"},
         "nstep-q": {"planner", "tables"},
     }
-    assert set(difference(RECIPES["q-learning"], RECIPES["nstep-q"])) == {"planner"}
+    assert set(difference(RECIPES["q-learning"], RECIPES["nstep-q"])) == {"n"}
 
 
 def test_every_rung_is_one_field_away_from_the_one_below() -> None:
@@ -141,10 +141,8 @@ def test_one_step_targets_stay_one_step() -> None:
 
 def test_settings_reach_into_parts() -> None:
     changed = GEM.but(depth=7, alpha=1.0)
-    assert difference(GEM, changed) == {
-        "targets": (Planned(Twin(5)), Planned(Twin(7))),
-        "loss": (Asymmetric(0.25), Asymmetric(1.0)),
-    }
+    assert difference(GEM, changed) == {"depth": (5, 7), "alpha": (0.25, 1.0)}
+    assert (changed.targets, changed.loss) == (Planned(Twin(7)), Asymmetric(1.0))
     assert GEM.but(planner=LambdaReturn(0.9, 5), lam=0.5).planner == LambdaReturn(0.5, 5)
     assert GEM.but(planner=NStep(3), depth=9).planner == NStep(9)
 
@@ -201,7 +199,7 @@ def test_settings_from_the_command_line() -> None:
         ("alpha=-1", "alpha must be a number of at least 0"),
         ("lam=0.5", "unknown field"),
         ("n_pairs=1", "n_pairs must be 2"),
-        ("planner=Asymmetric(1)", "planner must be one of Twin"),
+        ("planner=Asymmetric(1)", "planner must be one of NStep, LambdaReturn, Single, Twin"),
         ("bound=SelfImitation()", "needs Fresh targets"),
         ("targets=Fresh(subset=3)", "more critics than n_critics"),
         ("targets=Twin(3)", "targets must be Planned or Fresh"),
@@ -249,11 +247,11 @@ DISCRETE = {name: recipe for name, recipe in RECIPES.items() if isinstance(recip
 
 def test_discrete_agents_are_what_the_decisions_say() -> None:
     gem = RECIPES["gem-discrete"]
-    assert difference(gem, RECIPES["dqn"]).keys() == {"n_pairs", "n_critics", "targets", "loss"}
+    assert difference(gem, RECIPES["dqn"]).keys() == {"n_pairs", "n_critics", "targets", "alpha"}
     assert difference(RECIPES["dqn"], RECIPES["ddqn"]).keys() == {"bootstrap"}
     assert difference(RECIPES["ddqn"], RECIPES["dueling-dqn"]).keys() == {"dueling"}
     assert difference(RECIPES["dqn"], RECIPES["clipped-ddqn"]).keys() == {"n_critics", "bootstrap", "acting"}
-    assert difference(gem, RECIPES["gem-discrete-released"]).keys() == {"targets", "loss", "students"}
+    assert difference(gem, RECIPES["gem-discrete-released"]).keys() == {"planner", "alpha", "students"}
     for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step"):
         assert len(difference(gem, RECIPES[f"gem-discrete-{name}"])) == 1
 

@@ -116,7 +116,7 @@ ALIVE: dict[str, Any] = {
     "train_freq": 25,
     "gradient_steps": 3,
     "target_update_interval": 3,
-    "net_arch": (16, 8),
+    "body": Perceptron((16, 8), layer_norm=False),
     "n_critics": 1,
     "target_entropy_scale": 0.1,
     "normalize_observations": True,
