@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: train test docs bench bench-peers torture lint debian clean
+.PHONY: train test test-quick docs bench bench-peers torture lint debian clean
 
 train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learning curve
 	$(BIN)/gemrl train InvertedPendulum-v5 --steps 6000 --eval-every 500 --set learning_starts=1000 \
@@ -12,6 +12,10 @@ train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learnin
 test: .venv/test.done debian ## Lint, types and all tests
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+test-quick: .venv/test.done ## Lint, types and the tests that compile nothing: for daily work
+	$(MAKE) --no-print-directory lint
+	$(BIN)/python -m pytest -n 2 --dist worksteal --quick
 
 lint: .venv/test.done
 	$(BIN)/ruff check .

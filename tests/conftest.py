@@ -17,6 +17,43 @@ for colours in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):  # which wo
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # tests compile more than they compute
 
 
+QUICK = frozenset(
+    [
+        "benchmarks",
+        "collecting",
+        "comparing",
+        "conducting",
+        "console",
+        "docs",
+        "evaluation",
+        "executors",
+        "figures",
+        "layers",
+        "losses",
+        "mdps",
+        "nearest",
+        "recipes",
+        "report",
+        "statistics",
+        "studies",
+        "tabular_agent",
+    ]
+)
+"""Test files that compile no round of training and start no training process: what `make test-quick` runs."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The option --quick."""
+    parser.addoption("--quick", action="store_true", help="run only test files that compile nothing")
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """With --quick, whether a test file is left out."""
+    name = collection_path.name
+    left_out = name.startswith("test_") and name.removeprefix("test_").removesuffix(".py") not in QUICK
+    return True if config.getoption("--quick") and left_out else None
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Generator[None, Any, Any]:
     """With CI=true a skipped test is a failed one."""
