@@ -17,28 +17,26 @@ for colours in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):  # which wo
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=1")  # tests compile more than they compute
 
 
-QUICK = frozenset(
-    [
-        "benchmarks",
-        "collecting",
-        "comparing",
-        "conducting",
-        "console",
-        "docs",
-        "evaluation",
-        "executors",
-        "figures",
-        "layers",
-        "losses",
-        "mdps",
-        "nearest",
-        "recipes",
-        "report",
-        "statistics",
-        "studies",
-        "tabular_agent",
-    ]
-)
+QUICK = {
+    "benchmarks",
+    "collecting",
+    "comparing",
+    "conducting",
+    "console",
+    "docs",
+    "evaluation",
+    "executors",
+    "figures",
+    "layers",
+    "losses",
+    "mdps",
+    "nearest",
+    "recipes",
+    "report",
+    "statistics",
+    "studies",
+    "tabular_agent",
+}
 """Test files that compile no round of training and start no training process: what `make test-quick` runs."""
 
 
