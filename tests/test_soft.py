@@ -135,9 +135,7 @@ def default_policy() -> np.ndarray:
 
 
 def test_every_field_is_tested() -> None:
-    """With `net_arch` instead of `body`; tests of the continuous agent cover the other fields of a body."""
-    fields = {field.name for field in dataclasses.fields(SoftRecipe)}
-    assert OTHER_VALUES.keys() == fields - {"body"} | {"net_arch"}
+    assert OTHER_VALUES.keys() == {field.name for field in dataclasses.fields(SoftRecipe)}
 
 
 @pytest.mark.parametrize("name", OTHER_VALUES)
