@@ -34,6 +34,8 @@ def keep_compiled() -> None:
         folder = home / "gemrl" / f"compiled-{jax.__version__}-{hashlib.sha256(processor.encode()).hexdigest()[:12]}"
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)  # type: ignore[no-untyped-call]
+    if seconds := os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):  # JAX's own variable comes first
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", float(seconds))  # type: ignore[no-untyped-call]
 
 
 def find_device(name: str) -> jax.Device:
