@@ -35,6 +35,7 @@ def fresh_returns(recipe: Recipe, learner: Learner, memory: ring.Memory, drawn: 
 state_values = jax.jit(continuous.state_values, static_argnums=0)
 refresh = jax.jit(continuous.refresh, static_argnums=0)
 
+discrete_state_values = jax.jit(discrete.state_values, static_argnums=0)
 discrete_refresh = jax.jit(discrete.refresh, static_argnums=0)
 discrete_batch_of = jax.jit(discrete.batch_of, static_argnums=0)
 discrete_update = jax.jit(discrete.update_memory, static_argnums=(0, 3))

@@ -477,7 +477,7 @@ TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separat
 
 
 def policy_after(algo: str = "gem", **fields: Any) -> np.ndarray:
-    fast = SMALL | {"learning_rate": 3e-3, "gradient_steps": 20, "layer_norm": False}
+    fast = SMALL | {"learning_rate": 3e-3, "gradient_steps": 20, "layer_norm": False, "n_critics": 1}
     model = MODELS[algo]("InvertedPendulum-v5", seed=0, **(fast | fields))
     model.learn(250)
     states = np.random.default_rng(0).normal(size=(20, 4)).astype(np.float32)
@@ -504,9 +504,9 @@ def test_every_field_has_an_effect(name: str, value: Any, default_policy: np.nda
 @pytest.mark.parametrize(
     ("part", "change"),
     [
-        (SelfImitation(), SelfImitation(horizon=2)),
-        (SelfImitation(every=50), SelfImitation(every=100)),
-        (Tightening(), Tightening(reach=2)),
+        (SelfImitation(horizon=3, every=50), SelfImitation(horizon=2, every=50)),
+        (SelfImitation(horizon=3, every=50), SelfImitation(horizon=3, every=100)),
+        (Tightening(reach=1), Tightening(reach=2)),
     ],
 )
 def test_every_field_of_a_bound_has_an_effect(part: Any, change: Any) -> None:
@@ -518,7 +518,7 @@ def test_training_changes_every_part_of_the_learner() -> None:
     recipe = small()
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory()
     before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))
-    learner, memory, _ = train_round(recipe, learner, memory, random_rows(1), np.array([0]), True)
-    learner, memory, _ = train_round(recipe, learner, memory, random_rows(1), np.array([0]), True)
+    learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)
+    learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)
     for name in (field.name for field in dataclasses.fields(Learner) if field.name not in ("key", "normalizer")):
         assert not eqx.tree_equal(getattr(before, name), host(getattr(learner, name))), name

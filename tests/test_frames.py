@@ -14,7 +14,7 @@ import pytest
 from gymnasium.wrappers import FrameStackObservation
 
 from gemrl import DQN
-from gemrl.agents.discrete import init_learner, state_values
+from gemrl.agents.discrete import init_learner
 from gemrl.agents.memory.frames import Frames
 from gemrl.agents.memory.ring import Memory, row_bytes
 from gemrl.agents.memory.storage import restored, snapshot_of
@@ -27,7 +27,7 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.envs.single import Task
 from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import Tasks
-from tests.compiled import cut, discrete_batch_of, discrete_refresh, draw, insert, plan
+from tests.compiled import cut, discrete_batch_of, discrete_refresh, discrete_state_values, draw, insert, plan
 
 LAYOUT = Layout((4, 6, 5), 1, 3, "uint8", frames=4)
 RECIPE = DiscreteRecipe(net_arch=(8,), batch_size=64)
@@ -109,7 +109,7 @@ def compare_with_whole_stacks(layout: Layout, transitions: list[Any], capacity: 
         for memory in (compact, plain)
     ]
     np.testing.assert_array_equal(*following)
-    np.testing.assert_array_equal(*(state_values(RECIPE, learner, states) for states in following))
+    np.testing.assert_array_equal(*(discrete_state_values(RECIPE, learner, states) for states in following))
 
 
 def test_the_frame_limit_of_atari_truncates_episodes() -> None:

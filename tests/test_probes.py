@@ -24,7 +24,7 @@ FAST: dict[str, Any] = {
     "net_arch": (32, 32),
     "learning_rate": 3e-3,
     "buffer_size": 2000,
-    "learning_starts": 300,
+    "learning_starts": 200,
     "batch_size": 64,
     "gradient_steps": 100,
 }
@@ -48,7 +48,7 @@ def is_discrete(name: str) -> bool:
     return isinstance(RECIPES[name], DiscreteRecipe)
 
 
-def trained(name: str, env: probes.Probe, steps: int = 1500) -> Model:
+def trained(name: str, env: probes.Probe, steps: int = 900) -> Model:
     fields = FAST | {"gamma": gamma(name)}
     if is_discrete(name):
         cap = {"depth": 5} if name.startswith("gem") else {}  # a smaller depth compiles faster
@@ -82,7 +82,7 @@ def check_values(name: str) -> None:
 
 def check_policy(name: str) -> None:
     """The best action, and its value."""
-    model = trained(name, probes.ActionDependent(), 2500)
+    model = trained(name, probes.ActionDependent(), 1700)
     action, _ = model.predict(np.zeros(1))
     np.testing.assert_allclose(action, 1 if is_discrete(name) else [1.0], atol=0.15)
     np.testing.assert_allclose(q(model, [0.0], action=1.0), [0.0], atol=0.1)
@@ -93,7 +93,7 @@ def check_policy(name: str) -> None:
 def check_endings(name: str) -> None:
     """A truncated episode bootstraps, a terminated one does not."""
     g = gamma(name)
-    truncated = q(trained(name, probes.Truncated(), 6000 if g > GAMMA else 1500), [0.0])
+    truncated = q(trained(name, probes.Truncated(), 4000 if g > GAMMA else 1300), [0.0])
     np.testing.assert_allclose(truncated, [1 / (1 - g)], rtol=0.05)
     terminated = q(trained(name, probes.Terminated()), [1.0, 0.0, -1.0])
     np.testing.assert_allclose(terminated, [1 + g + g**2, 1 + g, 1.0], atol=0.1)
