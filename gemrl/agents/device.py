@@ -22,7 +22,8 @@ CPU_COMPILER_OPTIONS = {
 def keep_compiled() -> None:
     """Caches compiled programs on disk, so that each is compiled only once.
 
-    They are machine code, so each type of processor has its own folder. JAX_COMPILATION_CACHE_DIR sets another one.
+    They are machine code, so each type of processor has its own folder. JAX's own environment variables, such as
+    JAX_COMPILATION_CACHE_DIR, come first.
     """
     if not os.environ.get("JAX_COMPILATION_CACHE_DIR"):
         try:
@@ -33,9 +34,8 @@ def keep_compiled() -> None:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = home / "gemrl" / f"compiled-{jax.__version__}-{hashlib.sha256(processor.encode()).hexdigest()[:12]}"
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)  # type: ignore[no-untyped-call]
-    if seconds := os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):  # JAX's own variable comes first
-        jax.config.update("jax_persistent_cache_min_compile_time_secs", float(seconds))  # type: ignore[no-untyped-call]
+    if not os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)  # type: ignore[no-untyped-call]
 
 
 def find_device(name: str) -> jax.Device:
