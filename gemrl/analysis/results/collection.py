@@ -119,7 +119,7 @@ def _run_folders(folder: Path) -> Iterator[Path]:
         real = os.path.realpath(path)
         if real in seen:
             subfolders.clear()
-        elif "run.json" in files:
+        elif "run.json" in (*files, *subfolders):  # what is not a file will be named
             yield Path(path)
         seen.add(real)
 
