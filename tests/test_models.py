@@ -234,7 +234,7 @@ def altered(header: dict[str, Any], how: str) -> dict[str, Any]:
     ("how", "message"),
     [
         ("other format", "has format 99"),
-        ("no recipe", "is damaged: KeyError: 'recipe'"),
+        ("no recipe", "is damaged: recipe is missing"),
         ("evil recipe", "unknown part '__import__'"),
         ("other recipe", "does not match its recipe"),
         ("other algorithm", "contains a 'td3' model, not 'gem'"),

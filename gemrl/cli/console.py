@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Column, Table
 from rich.text import Text
 
+from gemrl.core.text import printable
 from gemrl.training.display import evaluation_line
 from gemrl.training.loop import Event
 
@@ -112,7 +113,7 @@ class Terminal:
 
     def say(self, line: str) -> None:
         """Prints a line."""
-        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+        self._console.print(printable(line), highlight=False, soft_wrap=True, markup=False)
 
     def working(self, activity: str) -> AbstractContextManager[Any]:
         """Shows an activity with a spinner until the context ends."""

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemrl.analysis.figures.memory import PANELS, check_panels, draw
 from gemrl.analysis.figures.memory_panels import View, newest_whole
 from gemrl.analysis.memory_view import MemoryView, Numbers, planner_of, view_memory
-from gemrl.cli.arguments import count
+from gemrl.cli.arguments import count, path
 from gemrl.cli.console import working
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
 from gemrl.core.files import write_bytes
@@ -31,9 +31,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show the memory of a run: planned returns along its trajectories, and the rollouts that were chosen."
     parser.epilog = "docs/how-gem-works.md explains every panel."
     parser.add_argument(
-        "run", type=Path, metavar="RUN", help="the run folder; its recipe must plan returns (gem and its ablations do)"
+        "run", type=path, metavar="RUN", help="the run folder; its recipe must plan returns (gem and its ablations do)"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
+    parser.add_argument("--out", type=path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
     parser.add_argument(
         "--episode", type=count, metavar="N", help="trajectory to draw, where 1 is the oldest (default: the newest complete one)"
     )
@@ -73,7 +73,7 @@ def show_memory(options: argparse.Namespace) -> int:
     except OSError as error:
         raise RunFolderError(f"cannot write to {target}: {error.strerror or error}") from None
     for line in (title, *lines(memory), f"figure               {target}"):
-        print(line)
+        echo(line)
     return DONE
 
 
@@ -82,7 +82,7 @@ def load(folder: Path) -> Model:
     from gemrl.experiments import checkpoints, loading
 
     found = checkpoints.newest(
-        folder, lambda checkpoint: loading.load(checkpoint.model), lambda line: print(f"gemrl: {line}", file=sys.stderr)
+        folder, lambda checkpoint: loading.load(checkpoint.model), lambda line: echo(f"gemrl: {line}", error=True)
     )
     if found is None:
         raise RunFolderError(

@@ -20,6 +20,9 @@ from gemrl.envs.making import NamedEnv
 from gemrl.envs.single import Task
 from gemrl.envs.spaces import Spaces
 
+MAX_LANES = 65_536
+"""The largest number of environments that are stepped together: a model of as many can be saved and loaded."""
+
 
 class Tasks:
     """A list of single environments, each with its own episodes and seeds."""

@@ -13,8 +13,10 @@ import numpy as np
 from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.exceptions import GemrlError, RunBroken, RunFolderError
 from gemrl.core.exit_codes import INTERRUPTED
+from gemrl.core.links import refuse_links
 from gemrl.core.locking import exclusive
 from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now, env_call, limit_env_calls
+from gemrl.core.threads import kept_flags
 from gemrl.envs.vector import make_envs
 from gemrl.experiments import checkpoints, run_folder
 from gemrl.experiments.description import env_args, env_folder, env_title, environment_of
@@ -36,6 +38,7 @@ def train_run(description: dict[str, Any], folder: Path | None, screen: Screen) 
     folder = folder or Path("runs", description["algo"], env_folder(description), str(description["seed"]))
     run_folder.check_free(folder)
     with exclusive(folder):
+        refuse_links(folder)
         run_folder.create(folder, description)
         run = _Run(folder, description, screen)
         try:
@@ -54,6 +57,7 @@ def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
     run_folder.check_resumable(folder, description, other_versions=options.other_versions)
     environment_of(description)().close()
     with exclusive(folder):
+        refuse_links(folder)
         if options.steps:
             if options.steps < description["steps"]:
                 raise RunFolderError(f"{folder} already has {description['steps']:,} steps; --steps must not be smaller")
@@ -70,6 +74,8 @@ def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
             screen.say(
                 f"warning: gemrl's code has changed since this run was started (source {source}); results may differ slightly"
             )
+        if description.get("xla_flags", "").split() != kept_flags().split():
+            screen.say("warning: XLA_FLAGS differ from those that this run was started with; results may differ slightly")
         if options.env_timeout:
             description |= {"env_timeout": options.env_timeout}
         return _Run(folder, description, screen).execute()

@@ -21,7 +21,7 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.core.validation import check_number
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
-from gemrl.envs.vector import AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
+from gemrl.envs.vector import MAX_LANES, AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
 from gemrl.training import saving
 from gemrl.training.attributes import Attributes
 from gemrl.training.callbacks import AnyCallback, CallbackRunner
@@ -113,6 +113,7 @@ class Model(Attributes):
         self._saved_episodes: tuple[str | None, Snapshot] | None = None  # class of the task and its snapshot, of a loaded model
         self._predictions = stream(self.seed, "predictions")
         lanes = self._task.lanes if self._task else lanes
+        check_number("n_envs", lanes, 1, MAX_LANES, whole=True)  # what can be saved can be loaded
         self.agent = make_agent(chosen, self.spaces.layout, lanes=lanes, seed=self.seed, device=self.device)
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
