@@ -15,6 +15,7 @@ from gemrl.core.exceptions import BadValue, UnknownName
 from gemrl.core.layout import Layout
 from gemrl.core.literals import parse_literal, parse_part
 from gemrl.core.suggestions import unknown
+from gemrl.core.text import counted
 from gemrl.core.validation import check_number
 
 INFINITY = float("inf")
@@ -136,7 +137,9 @@ class BaseRecipe(ABC):
         """A warning if training for this many steps would be all warm-up, else an empty string."""
         starts = self.learning_starts
         return (
-            f"nothing is learned in {steps:,} steps: learning_starts is {starts:,}; set a smaller one" if steps <= starts else ""
+            f"nothing is learned in {counted(steps, 'step')}: learning_starts is {starts:,}; set a smaller one"
+            if steps <= starts
+            else ""
         )
 
     def settable(self) -> dict[str, Any]:

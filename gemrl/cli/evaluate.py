@@ -8,8 +8,8 @@ from pathlib import Path
 
 from gemrl.analysis.video import check_mode, check_screen, check_video, record, watch
 from gemrl.cli.arguments import add_device, count, whole
-from gemrl.cli.text import counted
 from gemrl.core.exit_codes import DONE
+from gemrl.core.text import counted
 from gemrl.experiments.description import env_title, environment_of
 from gemrl.experiments.run_folder import describe
 from gemrl.training.display import evaluation_line

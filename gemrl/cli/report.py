@@ -12,9 +12,9 @@ from gemrl.analysis.report.page import write_page
 from gemrl.analysis.results.collection import Collection, collect
 from gemrl.cli.console import working
 from gemrl.cli.figure import RUNS, first_folder
-from gemrl.cli.text import counted
 from gemrl.core.exceptions import BadValue
 from gemrl.core.exit_codes import DONE
+from gemrl.core.text import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
