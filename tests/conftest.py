@@ -32,6 +32,7 @@ QUICK = {
     "layers",
     "losses",
     "mdps",
+    "names",
     "nearest",
     "recipes",
     "report",

@@ -99,7 +99,7 @@ def test_numbers_agree_with_their_nouns() -> None:
     assert [counted(number, "run") for number in (0, 1, 2, 1500)] == ["0 runs", "1 run", "2 runs", "1,500 runs"]
     assert [counted(number, "trajectory") for number in (1, 3)] == ["1 trajectory", "3 trajectories"]
     assert "(1 of 1 episode capped)" in evaluation_line(10, Evaluation((1.0,), (27_000,), capped=1, estimation_error=0.5))
-    assert RECIPES["gem"].warning(1).startswith("nothing is learned in 1 step: ")
+    assert RECIPES["gem"].warnings(1, 1)[0].startswith("nothing is learned in 1 step: ")
 
 
 def words_of_algorithms() -> set[str]:

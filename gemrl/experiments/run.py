@@ -92,8 +92,8 @@ class _Run:
             found = checkpoints.newest(folder, self._load, say)
             model = found[1] if found else self._new_model()
         say(self._first_line(model.recipe))
-        if warning := model.recipe.warning(self._run["steps"]):
-            say(f"warning: {warning}, such as --set learning_starts=1000")
+        for warning in model.recipe.warnings(self._run["steps"], model.n_envs):
+            say(f"warning: {warning}")
         on_second = partial(end_now, f"stopped immediately; the last checkpoint in {folder} is kept", INTERRUPTED)
         with self._disk_errors(), Interrupts(on_second) as interrupts:
             if found:

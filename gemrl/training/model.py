@@ -188,7 +188,7 @@ class Model(Attributes):
         with closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
                 schedule.evaluator.spaces.check_fits(self.spaces, for_memory=False)
-            if warning := self.recipe.warning(steps):
+            for warning in self.recipe.warnings(steps, self.n_envs):
                 warnings.warn(warning, stacklevel=2)
             self._start_at(start, reset_num_timesteps)  # only after all arguments have been checked
             if self._log:
