@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gemrl.algorithms.registry import RECIPES
-from gemrl.algorithms.sb3_names import ARGUMENTS, POLICY_ARGUMENTS, SB3_NAMES
+from gemrl.algorithms.sb3_names import ARGUMENTS, LOAD_ARGUMENTS, POLICY_ARGUMENTS, SB3_NAMES
 from gemrl.core.exceptions import MissingExtra, UnknownName
 from gemrl.core.suggestions import edit_distance, nearest_name
 from gemrl.envs.making import make
@@ -108,6 +108,12 @@ def test_every_key_of_policy_kwargs_is_accepted_or_explained() -> None:
         assert {key for key in keys if key not in RECIPES[module].settable()} <= SB3_NAMES.keys()
 
 
+def test_every_argument_of_load_is_accepted_or_explained() -> None:
+    stable_baselines3 = pytest.importorskip("stable_baselines3")
+    theirs = [name for name in inspect.signature(stable_baselines3.TD3.load).parameters if name != "kwargs"]
+    assert set(theirs) - set(inspect.signature(Model.load).parameters) == LOAD_ARGUMENTS.keys()
+
+
 def test_no_explained_name_is_stale() -> None:
     """Every explained argument is one of Stable-Baselines3, and of no recipe, except those that only some recipes have."""
     assert {*ARGUMENTS} <= set(itertools.chain(*map(arguments_of, CLASSES)))
@@ -122,7 +128,7 @@ def test_the_page_lists_every_argument_with_its_explanation() -> None:
             classes.setdefault(argument, []).append(name)
     for argument, names in classes.items():
         assert rows[argument][0] == ("all" if len(names) == 4 else ", ".join(names))
-    for argument, text in SB3_NAMES.items():
+    for argument, text in (ARGUMENTS | POLICY_ARGUMENTS).items():
         assert rows[argument][-1].endswith(text)
     assert rows.keys() == classes.keys() | POLICY_ARGUMENTS.keys() | {"net_arch", "n_critics"}
 

@@ -42,5 +42,11 @@ POLICY_ARGUMENTS = {
 }
 """Keys of policy_kwargs."""
 
-SB3_NAMES = ARGUMENTS | POLICY_ARGUMENTS
+LOAD_ARGUMENTS = {
+    "custom_objects": "here fields are arguments of their own, such as learning_rate=1e-4",
+    "print_system_info": "not available: the versions that a run used are in its run.json",
+}
+"""Arguments of `load`."""
+
+SB3_NAMES = ARGUMENTS | POLICY_ARGUMENTS | LOAD_ARGUMENTS
 """What each name is here."""

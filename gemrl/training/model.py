@@ -262,8 +262,13 @@ class Model(Attributes):
         saving.save(self, path, self.snapshot() if memory else None)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Self:
-        """The model that `save` wrote, optionally with an environment to train in and with changed fields of its recipe."""
+    def load(
+        cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", *, force_reset: bool = True, **fields: Any
+    ) -> Self:
+        """The model that `save` wrote, optionally with an environment to train in and with changed fields of its recipe.
+
+        `force_reset` has no effect: `learn` always begins new episodes.
+        """
         return saving.load(cls, path, env, device, fields)
 
     def snapshot(self) -> Snapshot:
