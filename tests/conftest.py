@@ -33,6 +33,7 @@ QUICK = {
     "layers",
     "losses",
     "mdps",
+    "names",
     "nearest",
     "recipes",
     "report",

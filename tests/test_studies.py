@@ -232,7 +232,7 @@ def test_damaged_log_does_not_stop_a_study(tmp_path: Path) -> None:
 
 def test_warning_if_all_steps_are_warm_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["study", "quick", "--steps", "1000", "--algo", "gem", "td3", "--out", str(tmp_path), "--dry-run"]) == 0
-    assert "warning: 1,000 steps are all warm-up for gem, td3" in capsys.readouterr().out
+    assert "warning: nothing is learned in 1,000 steps of gem, td3" in capsys.readouterr().out
     assert main(["study", "quick", "--steps", "1001", "--out", str(tmp_path), "--dry-run"]) == 0
     assert "warning:" not in capsys.readouterr().out
     (tmp_path / "file").touch()

@@ -15,11 +15,11 @@ from gemrl.analysis.report.markdown import digits
 from gemrl.analysis.report.summary import shared_rows
 from gemrl.analysis.results.collection import Collection, collect
 from gemrl.cli.arguments import path
-from gemrl.cli.console import show
+from gemrl.cli.printing import show
 from gemrl.cli.report import add_page_options, publish
 from gemrl.cli.text import echo
 from gemrl.core.exceptions import BadValue
-from gemrl.core.text import printable
+from gemrl.core.text import counted, printable
 
 MAX_METHODS = 6
 """Methods shown in the terminal; the HTML page shows all of them."""
@@ -62,7 +62,12 @@ def comparison_table(collection: Collection, rows: Sequence[dict[str, Any]]) -> 
 
     every = [name for name in collection.methods if any(name in row["ours"] for row in rows)]
     names, more = every[:MAX_METHODS], len(every) - MAX_METHODS
-    table = Table("task", "published", box=box.SIMPLE_HEAD, caption=f"the page shows {more} more methods" if more > 0 else None)
+    table = Table(
+        "task",
+        "published",
+        box=box.SIMPLE_HEAD,
+        caption=f"the page shows {counted(more, 'further method')}" if more > 0 else None,
+    )
     for title in ("step", "published return", *map(_name, names)):
         table.add_column(title, justify="right")
     for row in sorted(rows, key=lambda row: (row["our_env"], row["step"])):

@@ -9,7 +9,7 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 
 from gemrl.core.text import printable
@@ -123,12 +123,3 @@ class Terminal:
 def working(activity: str) -> AbstractContextManager[Any]:
     """Shows an activity with a spinner until the context ends."""
     return Terminal().working(activity)
-
-
-def show(*tables: Table) -> None:
-    """Prints tables, 160 characters wide if the output is not a terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    for table in tables:
-        console.print(table, highlight=False)

@@ -7,8 +7,9 @@ from contextlib import closing
 
 from gemrl.analysis.video import check_mode, check_screen, check_video, record, watch
 from gemrl.cli.arguments import add_device, count, path, whole
-from gemrl.cli.text import counted, echo
+from gemrl.cli.text import echo
 from gemrl.core.exit_codes import DONE
+from gemrl.core.text import counted
 from gemrl.experiments.description import env_title, environment_of
 from gemrl.experiments.run_folder import describe
 from gemrl.training.display import evaluation_line

@@ -8,8 +8,9 @@ from pathlib import Path
 from gemrl.analysis.report.rl_zoo3 import export_runs
 from gemrl.analysis.results.collection import collect
 from gemrl.cli.arguments import path
-from gemrl.cli.text import counted, echo
+from gemrl.cli.text import echo
 from gemrl.core.exit_codes import DONE
+from gemrl.core.text import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

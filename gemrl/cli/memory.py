@@ -16,6 +16,7 @@ from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
 from gemrl.core.files import write_bytes
 from gemrl.core.suggestions import unknown
+from gemrl.core.text import counted
 from gemrl.experiments.description import env_title
 from gemrl.experiments.run_folder import describe, recipe_of
 
@@ -95,11 +96,11 @@ def lines(memory: MemoryView) -> list[str]:
     """Statistics of a memory, one line each."""
 
     numbers, cap = Numbers.of(memory), memory.planner.rollout_cap
-    waiting = f"; {memory.waiting:,} newer rows have no planned return yet" if memory.waiting else ""
+    waiting = f"; without a planned return yet: {counted(memory.waiting, 'newer row')}" if memory.waiting else ""
     earlier = numbers.at_the_cap + numbers.by_choice
     lengths = f"mean {numbers.mean_length:,.2f}, median {numbers.median_length:,g}; {numbers.one_step:.1%} have length 1"
     return [
-        f"rows                 {numbers.rows:,} in {numbers.trajectories:,} trajectories{waiting}",
+        f"rows                 {numbers.rows:,} in {counted(numbers.trajectories, 'trajectory')}{waiting}",
         f"chosen rollouts h*   {lengths}",
         f"reach the end        {numbers.to_the_end:.1%}",
         f"stop earlier         {earlier:.1%}: {numbers.at_the_cap:.1%} at the cap of {cap:,}, {numbers.by_choice:.1%} by choice",

@@ -13,9 +13,10 @@ from gemrl.analysis.results.collection import Collection, collect
 from gemrl.cli.arguments import path
 from gemrl.cli.console import working
 from gemrl.cli.figure import RUNS, first_folder
-from gemrl.cli.text import counted, echo
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import BadValue
 from gemrl.core.exit_codes import DONE
+from gemrl.core.text import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from gemrl.core.text import printable
+from gemrl.core.text import counted, printable
 from gemrl.experiments.studies.estimates import Estimate, RunProgress, duration_text, makespan, run_progress
 from gemrl.experiments.studies.runner import State, StudyRunner, TrackedRun
 
@@ -108,7 +108,7 @@ class StudyDisplay:
     def _summary(self, runner: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> str:
         """How many runs are done, and an estimate of the time left."""
         done, failed = (len(runner.in_state(state)) for state in (State.DONE, State.FAILED))
-        summary = f"{done} of {len(runner.all)} runs done" + (f", {failed} failed" if failed else "")
+        summary = f"{done} of {counted(len(runner.all), 'run')} done" + (f", {failed} failed" if failed else "")
         waiting = runner.in_state(State.WAITING, State.ELSEWHERE)
         if not running and not waiting:
             return summary

@@ -1,15 +1,10 @@
-"""Small phrases for messages."""
+"""Prints lines of text."""
 
 from __future__ import annotations
 
 import sys
 
 from gemrl.core.text import printable
-
-
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, such as "1 run" or "12 runs"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def echo(line: str, *, error: bool = False) -> None:

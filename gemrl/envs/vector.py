@@ -15,6 +15,7 @@ from gemrl.core.processes import env_call
 from gemrl.core.seeding import derived_seed
 from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import EpisodeResult, Step, Transition
+from gemrl.core.text import counted
 from gemrl.envs.checking import checked_observation, checked_observations
 from gemrl.envs.making import NamedEnv
 from gemrl.envs.single import Task
@@ -254,7 +255,7 @@ def spaces_of(env: Any) -> Spaces:
 def check_lanes(lanes: int, given: int) -> None:
     """Raises unless the number of environments matches the lanes of the memory."""
     if given != lanes:
-        raise BadValue(f"the model's memory is for {lanes} environments, not {given}")
+        raise BadValue(f"the model's memory is for {counted(lanes, 'environment')}, not {given}")
 
 
 def make_envs(env: Any, n_envs: int = 1) -> Any:

@@ -189,7 +189,7 @@ class Model(Attributes):
         with closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
                 schedule.evaluator.spaces.check_fits(self.spaces, for_memory=False)
-            if warning := self.recipe.warning(steps):
+            for warning in self.recipe.warnings(steps, self.n_envs):
                 warnings.warn(warning, stacklevel=2)
             self._start_at(start, reset_num_timesteps)  # only after all arguments have been checked
             if self._log:
@@ -263,8 +263,13 @@ class Model(Attributes):
         saving.save(self, path, self.snapshot() if memory else None)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Self:
-        """The model that `save` wrote, optionally with an environment to train in and with changed fields of its recipe."""
+    def load(
+        cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", *, force_reset: bool = True, **fields: Any
+    ) -> Self:
+        """The model that `save` wrote, optionally with an environment to train in and with changed fields of its recipe.
+
+        `force_reset` has no effect: `learn` always begins new episodes.
+        """
         return saving.load(cls, path, env, device, fields)
 
     def snapshot(self) -> Snapshot:
