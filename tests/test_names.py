@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import gymnasium as gym
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -96,7 +97,7 @@ def test_every_argument_of_stable_baselines3_is_accepted_or_explained(name: str)
     accepted = {*inspect.signature(Model.__init__).parameters, *recipe.settable()}
     for argument in arguments_of(name):
         if argument not in accepted:
-            with pytest.raises(UnknownName, match=re.escape(f"unknown field '{argument}': {ARGUMENTS[argument]}")):
+            with pytest.raises(UnknownName, match=rf"\b{argument}\b.*: {re.escape(ARGUMENTS[argument])}$"):
                 recipe.but(**{argument: 1})
 
 
@@ -188,5 +189,38 @@ def test_a_missing_module_says_what_to_install() -> None:
         make("panda_gym:PandaReach-v3")
 
 
+def test_the_guide_lists_every_package() -> None:
+    text = (PAGE.parent / "your-own-environment.md").read_text()
+    rows = [[cell.strip(" `") for cell in line.strip("|").split(" | ")] for line in text.splitlines() if line.startswith("| `")]
+    listed = {(row[0], row[2]): row[1].replace("...", "X") for row in rows if len(row) == 3}
+    assert {(package.requirement, package.module) for package in PACKAGES} == listed.keys()
+    for package in PACKAGES:
+        for example in re.findall(r"[\w/-]{3,}", listed[package.requirement, package.module]):
+            assert re.match(package.ids, example)
+
+
 def test_gymnasium_s_own_environments_are_not_taken_for_others() -> None:
     assert not [name for name in gym.registry for package in PACKAGES if re.match(package.ids, name) and "/" not in name]
+
+
+def test_foreign_tests_translate_only_what_is_documented() -> None:
+    """The plugin for Stable-Baselines3's tests must not hide what gemrl lacks."""
+    translation = pytest.importorskip("tests.foreign.translation")
+    noise = pytest.importorskip("stable_baselines3.common.noise")
+    td3, sac = translation.ORIGINALS["TD3"], translation.ORIGINALS["SAC"]
+    given = {
+        "policy_kwargs": {"net_arch": [8], "n_critics": 1},
+        "train_freq": (4, "step"),
+        "n_steps": 3,
+        "use_sde": False,
+    }
+    fields = {"net_arch": [8], "n_critics": 1, "train_freq": 4, "depth": 3}
+    assert translation.translated(given, sac, new=False) == fields
+    assert translation.translated({}, td3) == {"learning_starts": 100, "train_freq": 1, "gradient_steps": 1, "batch_size": 256}
+    gaussian = {"action_noise": noise.NormalActionNoise(np.zeros(1), np.full(1, 0.2))}
+    assert translation.translated(gaussian, td3, new=False) == {"exploration_noise": 0.2}
+    for refused in ({"policy_kwargs": {"activation_fn": 1}}, {"action_noise": noise.OrnsteinUhlenbeckActionNoise([0], [1])}):
+        with pytest.raises(NotImplementedError):
+            translation.translated(refused, sac)
+    for kept in ({"use_sde": True}, {"train_freq": (1, "episode")}, {"gradient_steps": -1}):  # gemrl itself refuses them
+        assert translation.translated(kept, sac, new=False) == kept

@@ -167,11 +167,10 @@ class BaseRecipe(ABC):
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownName:
     """The error for an unknown field, with a suggestion."""
-    if name in SB3_NAMES:
-        return UnknownName(f"unknown field {name!r}: {SB3_NAMES[name]}")
+    elsewhere = f": {SB3_NAMES[name]}" if name in SB3_NAMES else ""
     if any(name in kind().settable() for kind in BaseRecipe.__subclasses__()):
-        return UnknownName(f"{name} is a field of other algorithms, not of this one{FIELDS_HINT}")
-    return unknown("field", name, known, FIELDS_HINT)
+        return UnknownName(f"{name} is a field of other algorithms, not of this one{elsewhere or FIELDS_HINT}")
+    return UnknownName(f"unknown field {name!r}{elsewhere}") if elsewhere else unknown("field", name, known, FIELDS_HINT)
 
 
 def _settable(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import torch
 from stable_baselines3.common.noise import NormalActionNoise
 
 import gemrl
+from gemrl.algorithms.sb3_names import ARGUMENTS
 
 NAMES = ("TD3", "SAC", "DDPG", "DQN")
 """The classes that are swapped."""
@@ -28,7 +29,7 @@ def translated(given: Mapping[str, Any], original: type, *, new: bool = True) ->
     parameters = inspect.signature(original).parameters
     defaults = {name: parameter.default for name, parameter in parameters.items()}
     fields = {name: defaults[name] for name in SCHEDULE if new and name in defaults}
-    fields |= {name: value for name, value in given.items() if name in SCHEDULE or value is not defaults.get(name, fields)}
+    fields |= {name: value for name, value in given.items() if name not in ARGUMENTS or value is not defaults.get(name, fields)}
     policy = dict(fields.pop("policy_kwargs", None) or {})
     for name in ("net_arch", "n_critics"):
         if name in policy:
