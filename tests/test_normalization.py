@@ -5,7 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import equinox as eqx
 import gymnasium as gym
+import jax
 import numpy as np
 import pytest
 
@@ -13,7 +15,9 @@ import gemrl
 from gemrl.agents.normalization import CLIP, Normalizer
 from gemrl.training.loop import Event
 from gemrl.training.model import Model
-from gemrl.training.models import MODELS
+from gemrl.training.model_files import ModelFiles
+from gemrl.training.models import GEM, MODELS
+from gemrl.training.pytrees import named_arrays
 from tests import probes
 
 DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released"]
@@ -92,3 +96,66 @@ def test_reading_the_memory_does_not_change_training(name: str) -> None:
         np.testing.assert_array_equal(one, other)
     np.testing.assert_array_equal(unwatched.memory.lane()["observation"], watched.memory.lane()["observation"])
     np.testing.assert_array_equal(unwatched.memory.lane()["action"], watched.memory.lane()["action"])
+
+
+class Drifting(probes.Probe):
+    """Observations that grow with time, so that their mean and variance never settle; an episode is cut off after 20 steps."""
+
+    observation_space = gym.spaces.Box(-1e6, 1e6, (1,))
+    total = 0
+
+    def answer(self, action: float) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        self.total += 1
+        return np.array([self.total / 10 + action], np.float32), 1.0, False, self.time == 20, {}
+
+
+def plain(layers: Any, x: np.ndarray) -> np.ndarray:
+    """A perceptron without LayerNorm: x [N, inputs] -> [N, outputs]."""
+    for layer in layers[:-1]:
+        x = np.maximum(x @ layer.weight + layer.bias, 0)
+    return x @ layers[-1].weight + layers[-1].bias
+
+
+def plain_values(name: str, learner: Any, state: np.ndarray) -> np.ndarray:
+    """The target networks' values of normalized states, of each pair of networks. [N, 1] -> [K, N]."""
+    if name == "gem":
+        action = np.tanh(plain(learner.target_actor.body.layers, state))
+        inputs = np.concatenate([state, action], axis=1)
+        return np.stack([plain(critic.layers, inputs)[:, 0] for critic in learner.target_critics.members])
+    return np.stack([plain(network.streams[0].layers, state).max(axis=1) for network in learner.targets.members])
+
+
+@pytest.mark.parametrize("name", ["gem", "gem-discrete"])
+def test_stored_values_are_those_of_one_normalizer(name: str, tmp_path: Path) -> None:
+    """Targets move every 120 steps, rounds are every 40: all rows have the values of one function, that of the last move."""
+    fields: dict[str, Any] = {"normalize_observations": True, "net_arch": (8,), "buffer_size": 1000, "learning_starts": 60}
+    fields |= {"train_freq": 40, "gradient_steps": 2, "batch_size": 8, "target_update_interval": 120, "n_critics": 1}
+    fields |= {"layer_norm": False, "target_policy_noise": 0.0, "learning_rate": 1e-2} if name == "gem" else {}
+    env = Drifting() if name == "gem" else probes.Choices(Drifting())
+    model = MODELS[name](env, seed=0, **fields)
+    # Rounds at steps 80, 120, ..., 320; the first moves the targets, and so do those at 120 and 240.
+    model.learn(320)
+    rows, learner = model.memory.lane(), jax.tree.map(np.asarray, eqx.tree_at(lambda x: x.key, model.agent.learner, 0))
+    seen = rows["observation"][:240].astype(np.float64)
+    state = np.clip((rows["next_observation"] - seen.mean(axis=0)) / np.sqrt(seen.var(axis=0) + 1e-8), -CLIP, CLIP)
+    np.testing.assert_allclose(rows["q_next"], plain_values(name, learner, state), atol=1e-4)
+    model.save(tmp_path / "model", memory=True)
+    loaded = type(model).load(tmp_path / "model")
+    for part in ("mean", "variance", "count"):
+        saved, kept = (getattr(one.agent.learner.target_normalizer, part) for one in (loaded, model))
+        np.testing.assert_array_equal(saved, kept)
+        assert not np.array_equal(kept, getattr(model.agent.learner.normalizer, part))
+
+
+def test_older_files_have_one_normalizer(tmp_path: Path) -> None:
+    model = make("gem", target_update_interval=1000).learn(400)
+    arrays = named_arrays(model.agent.learner)
+    assert {name for name in arrays if name.startswith("target_normalizer.")} != set()
+    older = {name: array for name, array in arrays.items() if not name.startswith("target_normalizer.")}
+    model.save(tmp_path / "model")
+    files = ModelFiles(tmp_path / "model")
+    header = {name: value for name, value in files.read_header().items() if name not in ("format", "sha256", "state")}
+    files.write(older, header)
+    learner = GEM.load(tmp_path / "model").agent.learner
+    for part in ("mean", "variance", "count"):
+        np.testing.assert_array_equal(getattr(learner.target_normalizer, part), getattr(model.agent.learner.normalizer, part))

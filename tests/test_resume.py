@@ -65,7 +65,12 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
         ("Pendulum-v1", "gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True"]),
         ("Pendulum-v1", "td3-sil", [], ["batch_size=16"]),
         ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True"]),
-        ("CartPole-v1", "gem", [], ["batch_size=16", "train_freq=10", "target_update_interval=150"]),
+        (
+            "CartPole-v1",
+            "gem",
+            [],
+            ["batch_size=16", "train_freq=10", "target_update_interval=150", "normalize_observations=True"],
+        ),
         ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], FEW),
         ("ALE/MsPacman-v5", "gem", GAME, FEW),
     ],

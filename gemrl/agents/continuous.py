@@ -20,7 +20,7 @@ from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, insert, plan, plan_newest
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized, observing
-from gemrl.agents.normalization import Normalizer
+from gemrl.agents.normalization import Normalizer, keeping_normalizer, valuing
 from gemrl.agents.off_policy import Family, mean_value, on_host
 from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.recipes.continuous import Recipe
@@ -62,17 +62,14 @@ def move_targets(recipe: Recipe, learner: Learner) -> Learner:
     def moved(target: Array, online: Array) -> Array:
         return recipe.tau * online + (1 - recipe.tau) * target
 
-    return eqx.tree_at(
-        lambda x: (x.target_actor, x.target_critics),
-        learner,
-        jax.tree.map(moved, (learner.target_actor, learner.target_critics), (learner.actor, learner.critics)),
-    )
+    networks = jax.tree.map(moved, (learner.target_actor, learner.target_critics), (learner.actor, learner.critics))
+    return keeping_normalizer(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
 
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
     """The memory with `q_next` of the newest stale[e] rows of each lane computed again; the work grows with their number."""
     networks = learner.target_actor.fast(), learner.target_critics.fast()
-    learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks)
+    learner = valuing(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
     chunks, actions = Chunks(memory, stale, REFRESH_CHUNK), memory.rows.action.shape[-1]
 
     def value_chunk(number: Array, q_next: Array) -> Array:

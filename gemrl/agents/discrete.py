@@ -16,7 +16,7 @@ from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, inser
 from gemrl.agents.memory.sampling import n_step
 from gemrl.agents.networks.actor_critic import adam, adam_start, descend, normalized, observing
 from gemrl.agents.networks.q_networks import QNetworks
-from gemrl.agents.normalization import Normalizer
+from gemrl.agents.normalization import Normalizer, keeping_normalizer, valuing
 from gemrl.agents.off_policy import CHUNK, Family, on_host
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.core.arrays import Array
@@ -33,6 +33,8 @@ class Learner(eqx.Module):
     optimizer: optax.OptState
     normalizer: Normalizer | None
     key: Array
+    target_normalizer: Normalizer | None
+    """The normalizer when the targets last moved; None unless values of the target networks are stored."""
 
 
 def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
@@ -42,7 +44,8 @@ def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
     if recipe.normalize_observations and (layout.is_image or layout.states):
         raise BadValue("normalize_observations is for vectors, but these observations are images or discrete states")
     normalizer = Normalizer.start(layout.size) if recipe.normalize_observations else None
-    learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed))
+    kept = normalizer if recipe.targets.stored else None
+    learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed), kept)
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
 
 
@@ -59,7 +62,7 @@ def state_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -
 
 def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:
     """The memory with `q_next` of the newest stale[e] rows of each lane computed again, at most `at_once` rows at a time."""
-    layout = learner.networks.layout
+    learner, layout = valuing(learner), learner.networks.layout
     chunk = CHUNK[layout.is_image]
 
     chunks = Chunks(memory, stale, min(chunk, at_once or chunk))
@@ -126,7 +129,7 @@ def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, inde
 def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:
     """Algorithm 2. If due, copies the target networks and refreshes all rows, else only new ones; then plans returns."""
     if due:
-        learner = eqx.tree_at(lambda x: x.targets, learner, learner.networks)
+        learner = keeping_normalizer(eqx.tree_at(lambda x: x.targets, learner, learner.networks))
     if recipe.targets.stored:
         if due:
             memory = plan(refresh(recipe, learner, memory, memory.size), recipe.targets.planner)

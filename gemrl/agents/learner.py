@@ -29,6 +29,8 @@ class Learner(eqx.Module):
     normalizer: Normalizer | None
     updates: Array
     key: Array
+    target_normalizer: Normalizer | None
+    """The normalizer when the targets last moved; None unless values of the target networks are stored."""
 
 
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
@@ -37,6 +39,7 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     observation, action, count = layout.size, layout.action, recipe.n_pairs * recipe.n_critics
     actor = Actor(build(recipe.body, rng, observation, action))
     critics = Critics(tuple(build(recipe.body, rng, observation + action, 1, again=action) for _ in range(count)))
+    normalizer = Normalizer.start(observation) if recipe.normalize_observations else None
     learner = Learner(
         actor,
         critics,
@@ -44,8 +47,9 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         critics,
         adam_start(actor),
         adam_start(critics),
-        Normalizer.start(observation) if recipe.normalize_observations else None,
+        normalizer,
         np.zeros((), np.int32),
         jax.random.key(seed),
+        normalizer if recipe.targets.stored else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

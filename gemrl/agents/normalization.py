@@ -1,6 +1,12 @@
-"""Normalization of observations by their running mean and variance, which are saved with the networks."""
+"""Normalization of observations by their running mean and variance, which are saved with the networks.
+
+Values of the target networks that are stored in the memory are computed with the normalizer of the time when these networks last
+moved. Otherwise a row's value would depend on when it was computed, and old rows would not match new ones.
+"""
 
 from __future__ import annotations
+
+from typing import Any, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -41,3 +47,21 @@ class Normalizer(eqx.Module):
         squares = self.variance * self.count + spread + delta**2 * self.count * share
         variance = xp.where(total > 0, squares / xp.maximum(total, 1), self.variance)
         return Normalizer(total, self.mean + delta * share, variance)
+
+
+Learner = TypeVar("Learner", bound=Any)
+"""A learner with a `normalizer` and a `target_normalizer`, each of which may be None."""
+
+
+def keeping_normalizer(learner: Learner) -> Learner:
+    """The learner, whose targets have just moved, with its present normalizer as the one for stored values."""
+    if learner.target_normalizer is None:
+        return learner
+    return eqx.tree_at(lambda x: x.target_normalizer, learner, learner.normalizer)
+
+
+def valuing(learner: Learner) -> Learner:
+    """The learner as it values states for the memory: with the normalizer of the last move of its targets."""
+    if learner.target_normalizer is None:
+        return learner
+    return eqx.tree_at(lambda x: x.normalizer, learner, learner.target_normalizer)
