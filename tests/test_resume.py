@@ -639,6 +639,8 @@ def test_resumed_run_keeps_threads_and_compiler_flags(tmp_path: Path, monkeypatc
     assert [os.environ[name] for name in (*LIBRARIES, "XLA_FLAGS")] == ["3", "3", "3", "--some_flag"]
     set_threads(["train", "Pendulum-v1", "--threads", "2"])
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
+    set_threads(["train", "Pendulum-v1", "--threads", "1000000"])  # refused later; numpy could not even start with so many
+    set_threads(["train", "Pendulum-v1", "--threads", "9" * 5000])
     set_threads([])  # `gemrl` alone
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
 

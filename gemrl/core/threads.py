@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
 
+from gemrl.core.validation import MAX_THREADS
+
 LIBRARIES = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Environment variables that set the number of threads of XLA, OpenMP and numpy's matrix multiplication."""
 
@@ -27,13 +29,14 @@ def set_threads(arguments: Sequence[str]) -> None:
         name, _, value = argument.partition("=")
         if name == "--threads":
             value = value or next_argument
-            number = int(value) if value.isdecimal() and int(value) else number
+            number = int(value) if value.isdecimal() and len(value) < 10 else number
     if arguments[:1] == ["resume"]:
         number, flags = _recorded_settings(arguments[1:]) or (number, None)
         if flags is not None:
             os.environ["XLA_FLAGS"] = flags
-    for library in LIBRARIES:
-        os.environ[library] = str(number)
+    if 1 <= number <= MAX_THREADS:  # otherwise the command refuses it, once it can print an error
+        for library in LIBRARIES:
+            os.environ[library] = str(number)
 
 
 def _recorded_settings(arguments: Sequence[str]) -> tuple[int, str] | None:

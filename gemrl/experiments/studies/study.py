@@ -11,7 +11,7 @@ from gemrl.algorithms.registry import general_name
 from gemrl.core.env_names import path_name
 from gemrl.core.exceptions import BadValue
 from gemrl.core.literals import split_setting
-from gemrl.core.validation import check_number
+from gemrl.core.validation import check_number, check_seed
 from gemrl.envs.arguments import parse_env_args
 
 
@@ -89,6 +89,8 @@ class Study:
                 raise BadValue(f"{field} contains {next(value for value in values if values.count(value) > 1)} twice")
         for number in ("steps", "eval_every", "eval_episodes"):
             check_number(number, getattr(self, number), 1, whole=True)
+        for seed in self.seeds:
+            check_seed("a seed in seeds", seed)
         for setting in self.settings:
             split_setting(setting, "settings")
         parse_env_args(self.env_args, "env_args")
