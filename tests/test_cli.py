@@ -210,7 +210,10 @@ def test_environment_that_returns_nan(
     arguments = ["train", "faulty_envs:Faulty-v0", "--steps", "400", "--run", str(tmp_path / "run"), *WORDS]
     arguments[arguments.index("--eval-every") + 1] = "400"
     assert main(arguments) == 1
-    assert capsys.readouterr().err == "gemrl: the environment returned NaN or infinity in its observation at step 150\n"
+    assert (
+        capsys.readouterr().err
+        == "gemrl: the environment returned NaN or infinity in its observation at step 150: nan in entry 0 of 1\n"
+    )
     assert gemrl.load(tmp_path / "run").num_timesteps == 149  # the model up to that step is saved
 
 
