@@ -25,12 +25,14 @@ from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.files import write_sealed
 from gemrl.core.locking import exclusive, is_free
+from gemrl.core.processes import Interrupts
 from gemrl.core.threads import LIBRARIES, set_threads
 from gemrl.envs.single import Task
 from gemrl.experiments import checkpoints
 from gemrl.experiments.loading import load
 from gemrl.experiments.run_logs import Recorder, read_evaluations
 from gemrl.training.loop import Event
+from gemrl.training.models import MODELS
 from tests.torture import differences, run_killed, run_uninterrupted
 
 SETTINGS = ["net_arch=(16,)", "learning_starts=100", "buffer_size=300"]
@@ -219,6 +221,75 @@ def test_second_interrupt_stops_immediately(
     import_again(tmp_path, monkeypatch)
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
+
+
+BUSY = """
+import hashlib, os, sys
+from functools import partial
+from gemrl.core.processes import Interrupts, end_now
+with Interrupts(partial(end_now, "stopped immediately", 130), ends=True):
+    if os.fork() == 0:  # like an environment's process: Ctrl-C reaches it too, but counts once
+        os.kill(os.getpid(), signal.SIGINT)
+        os._exit(0)
+    os.wait()
+    print("busy", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 60_000_000)  # compiled code: Python handles no signal until it returns
+    print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupts_are_answered_while_compiled_code_runs(number: signal.Signals) -> None:
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{BUSY}"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == "busy\n"
+        process.send_signal(number)
+        assert process.stderr.readline() == "gemrl: stopping after this round; again to stop now\n"
+        assert process.poll() is None
+        process.send_signal(number)
+        assert process.stderr.read() == "\ngemrl: stopped immediately\n"
+        assert (process.wait(), process.stdout.read()) == (130, "")
+
+
+def test_interrupts_say_how_long_a_step_may_take(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """The longest of the last steps, without compilation, minus the time that has passed."""
+    now = [0.0]
+    monkeypatch.setattr("gemrl.core.processes.monotonic", lambda: now[0])
+    previous = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with Interrupts(lambda: None) as interrupts:
+            for seconds, typical in ((1.0, True), (90.0, False), (20.0, True), (2.0, True)):
+                now[0] += seconds
+                interrupts.finished_step(typical=typical)
+            now[0] += 4.5
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not (line := capfd.readouterr().err):
+                time.sleep(0.01)
+        assert interrupts.asked
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert line == "gemrl: stopping after this round, about 16 s; again to stop now\n"
+
+
+class InterruptedLake(gym.Wrapper[Any, Any, Any, Any]):
+    """Interrupts the process in every step."""
+
+    def step(self, action: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return self.env.step(action)
+
+
+def test_steps_and_stored_rows_agree_just_before_a_round() -> None:
+    """Q-learning has a round in every step; the first one is announced by an event of its own."""
+    model = MODELS["q-learning"]("FrozenLake-v1", seed=0)
+    for event in model.training(4):
+        assert event.step == model.num_timesteps == len(model.memory)
+    interrupted = MODELS["q-learning"](InterruptedLake(gym.make("FrozenLake-v1")), seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.learn(4)
+    assert interrupted.num_timesteps == len(interrupted.memory) == interrupted.agent.learner.updates.sum() == 1
 
 
 def test_environment_that_hangs_ends_the_process(

@@ -94,7 +94,7 @@ class _Run:
         if warning := model.recipe.warning(self._run["steps"]):
             say(f"warning: {warning}, such as --set learning_starts=1000")
         on_second = partial(end_now, f"stopped immediately; the last checkpoint in {folder} is kept", INTERRUPTED)
-        with self._disk_errors(), Interrupts(on_second) as interrupts:
+        with self._disk_errors(), Interrupts(on_second, ends=True) as interrupts:
             if found:
                 checkpoints.set_damaged_aside(folder, found[0])
             run_folder.extend(folder, self._run["steps"])  # only now, when there is something to continue
@@ -147,12 +147,14 @@ class _Run:
         events = self._screen.progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"])
         trackers = opened(self._trackers(model.num_timesteps), run_info(self._folder, run, logged_until))
         with trackers as writing, closing(recorder), closing(schedule.evaluator), closing(events):
-            logger = Logger(writing)
+            logger, compiling = Logger(writing), False
             for event in events:
+                interrupts.finished_step(typical=not compiling)
+                compiling = event.compiling
+                if not event.taken:  # it announces a round
+                    continue
                 if metrics := recorder(event):
                     log(logger, metrics, event.step)
-                if not event.taken:
-                    continue
                 if interrupts.asked or event.step >= run["steps"] or clock.due(event.step):
                     clock.measure(write, event.step)
                 if interrupts.asked:

@@ -218,8 +218,13 @@ class Model(Attributes):
     def _run(self, events: Generator[Event], callbacks: CallbackRunner, log_interval: int | None) -> None:
         """Trains until a callback stops it or all steps are done. Ctrl-C takes effect between two steps."""
         callbacks.start()
+        compiling = False
         with Interrupts(_interrupt) as interrupts, closing(events):
             for event in events:
+                interrupts.finished_step(typical=not compiling)
+                compiling = event.compiling
+                if not event.taken:  # it announces a round, which belongs to the step
+                    continue
                 before = self._metrics.episodes
                 self._metrics.update(event)
                 if event.evaluation or (log_interval and self._metrics.episodes // log_interval > before // log_interval):
