@@ -24,7 +24,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit
 from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.files import write_sealed
-from gemrl.core.locking import exclusive, is_free
+from gemrl.core.locking import LOCK, exclusive, is_free
 from gemrl.core.processes import Interrupts
 from gemrl.core.threads import LIBRARIES, set_threads
 from gemrl.envs.single import Task
@@ -303,6 +303,26 @@ def test_environment_that_hangs_ends_the_process(
     import_again(tmp_path, monkeypatch)
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
+
+
+@pytest.mark.parametrize("ending", ["removed", "replaced"])
+def test_removed_run_folder_is_reported_and_not_made_again(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the next checkpoint. In its place may be the folder of another run, which is left alone."""
+    run, other = tmp_path / "run", tmp_path / "other"
+    other.mkdir()
+    for name in ("run.json", LOCK):
+        (other / name).write_text("of another run")
+    replace = f"; os.rename({str(other)!r}, {str(run)!r})" if ending == "replaced" else ""
+    write_env(tmp_path, f"import shutil; shutil.rmtree({str(run)!r}){replace}")
+    import_again(tmp_path, monkeypatch)
+    assert main(["train", *WORDS, *FINAL_ONLY, "--run", str(run)]) == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"{run} was removed, moved or replaced during the run, which stops at step 400" in line
+    assert "kept" not in line
+    left = {file.name: file.read_text() for file in run.iterdir()} if run.exists() else None
+    assert left == (None if ending == "removed" else {"run.json": "of another run", LOCK: "of another run"})
 
 
 @pytest.mark.parametrize(
