@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,8 +20,6 @@ from gemrl.cli.main import main
 from tests.folders import write_run, write_study
 
 pytest.importorskip("plotly")
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
 @pytest.fixture(scope="module")
@@ -205,17 +202,6 @@ def test_videos_are_included_up_to_the_size_limits(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr("gemrl.analysis.report.page.TOTAL_VIDEO_LIMIT", 104)  # enough for one of them, not for both
     data = data_of(page(found))
     assert [video["name"] for video in data["runs"][0]["videos"]] == ["video.gif"]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium is installed (Debian's package is chromium)")
-    driver = pytest.importorskip("playwright.sync_api")
-    with driver.sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        yield running
-        running.close()
 
 
 GIF = bytes.fromhex("47494638396101000100800000ffffff00000021f90401000000002c00000000010001000002024401003b")

@@ -57,7 +57,8 @@ def test_three_kills_at_random_moments(tmp_path: Path) -> None:
 
 
 FEW = ["gradient_steps=1", "batch_size=4", "train_freq=50", "target_update_interval=150"]
-GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--env-args", "max_num_frames_per_episode=1000"]
+FEWEST = [*FEW, "learning_starts=50", "buffer_size=150"]
+GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--env-args", "max_num_frames_per_episode=500"]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
             ["batch_size=16", "train_freq=10", "target_update_interval=150", "normalize_observations=True"],
         ),
         ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], FEW),
-        ("ALE/MsPacman-v5", "gem", GAME, FEW),
+        ("ALE/MsPacman-v5", "gem", GAME, FEWEST),
     ],
 )
 def test_extended_run_equals_one_long_run(tmp_path: Path, env: str, algo: str, options: list[str], fields: list[str]) -> None:

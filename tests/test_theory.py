@@ -118,7 +118,7 @@ def test_intervals() -> None:
 
 
 def test_command_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr("gemrl.analysis.theory.theorems.QUICK", Budget(samples=1000, mdps=2, seeds=3, episodes=60))
+    monkeypatch.setattr("gemrl.cli.theory.QUICK", Budget(samples=1000, mdps=2, seeds=3, episodes=60))
     assert main(["theory", "--out", str(tmp_path / "a" / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
     folder = tmp_path / "a" / "b"
