@@ -1,4 +1,4 @@
-"""The normalizer: its mean and variance compared with numpy's, and learning from observations of any scale."""
+"""The normalizer and the reward scale: compared with numpy, and learning from observations and rewards of any scale."""
 
 from __future__ import annotations
 
@@ -12,13 +12,17 @@ import numpy as np
 import pytest
 
 import gemrl
+from gemrl.agents.memory.ring import Memory, empty_rows
 from gemrl.agents.normalization import CLIP, Normalizer
+from gemrl.agents.reward_scale import SMALLEST, RewardScale
+from gemrl.core.layout import Layout
 from gemrl.training.loop import Event
 from gemrl.training.model import Model
 from gemrl.training.model_files import ModelFiles
 from gemrl.training.models import GEM, MODELS
 from gemrl.training.pytrees import named_arrays
 from tests import probes
+from tests.compiled import insert
 
 DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released"]
 NAMES = ["gem", "td3", "sac", "optimality-tightening", *DISCRETE]
@@ -47,15 +51,55 @@ def test_a_new_normalizer_changes_nothing() -> None:
     np.testing.assert_allclose(Normalizer.start(3)(seen), seen, rtol=1e-6)
 
 
-class Scaled(gym.ObservationWrapper):
-    """Observations times 1000, plus 5000."""
+def plain_returns(reward: np.ndarray, last: np.ndarray, gamma: float) -> np.ndarray:
+    """The discounted return so far of every step of one lane, by its definition."""
+    found, so_far = [], 0.0
+    for t in range(len(reward)):
+        so_far = reward[t] + (gamma * so_far if t > 0 and not last[t - 1] else 0.0)
+        found.append(so_far)
+    return np.array(found)
+
+
+@pytest.mark.parametrize("capacity", [1200, 40])
+def test_the_reward_scale_is_the_deviation_of_all_discounted_returns(capacity: int) -> None:
+    """Blocks of different sizes in two lanes; in the small memory every episode is longer than what survives of it."""
+    rng, gamma, total = np.random.default_rng(0), 0.9, 600
+    reward = rng.normal(1.0, 2.0, (2, total)).astype(np.float32)
+    last = rng.random((2, total)) < (0.02 if capacity > total else 0.0)
+    discount = np.where(last & (rng.random((2, total)) < 0.5), 0.0, gamma).astype(np.float32)  # some of them are terminations
+    memory, scale, done = Memory.empty(2, capacity, Layout((1,), 1), 1), RewardScale.start(), np.zeros(2, int)
+    assert scale.scale == 1
+    update = jax.jit(lambda scale, memory, new, count: scale.updated(memory, new, count))
+    while (done < total).any():
+        count = np.minimum(rng.integers(0, 31, 2), total - done)
+        new = empty_rows(2, 30, Layout((1,), 1))
+        for lane in range(2):
+            rows = slice(done[lane], done[lane] + count[lane])
+            for name, column in {"reward": reward, "discount": discount, "last": last}.items():
+                getattr(new, name)[lane, : count[lane]] = column[lane, rows]
+        memory = insert(memory, new, count)
+        scale, done = update(scale, memory, new, count), done + count
+    expected = np.concatenate([plain_returns(reward[lane], last[lane], gamma) for lane in range(2)])
+    assert scale.returns.count == expected.size
+    # In a memory of 40 rows a return so far has at least 10 rows of the past, so it lacks at most gamma^10 of it.
+    np.testing.assert_allclose(scale.scale, expected.std(), rtol=1e-4 if capacity > total else 0.2)
+    assert RewardScale(Normalizer.start(1).updated(np.zeros((1, 5, 1)), np.ones((1, 5), bool))).scale == pytest.approx(SMALLEST)
+
+
+class Scaled(gym.Wrapper):
+    """Observations times 1000, plus 5000; rewards times 1000."""
 
     def __init__(self, env: gym.Env) -> None:
         super().__init__(env)
         self.observation_space = gym.spaces.Box(-1e6, 1e6, (1,))
 
-    def observation(self, observation: np.ndarray) -> np.ndarray:
-        return 1000 * observation + 5000
+    def reset(self, **options: Any) -> tuple[np.ndarray, dict[str, Any]]:
+        observation, info = self.env.reset(**options)
+        return 1000 * observation + 5000, info
+
+    def step(self, action: Any) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        observation, reward, terminated, truncated, info = self.env.step(action)
+        return 1000 * observation + 5000, 1000 * float(reward), terminated, truncated, info
 
 
 def make(name: str, **fields: Any) -> Model:
@@ -64,15 +108,17 @@ def make(name: str, **fields: Any) -> Model:
     fast |= {} if name in DISCRETE else {"tau": 0.1}
     probe = probes.ObservationDependent()
     env = Scaled(probes.Choices(probe) if name in DISCRETE else probe)
-    return MODELS[name](env, seed=1, normalize_observations=True, **(fast | fields))
+    return MODELS[name](env, seed=1, normalize_observations=True, normalize_rewards=True, **(fast | fields))
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_agent_learns_from_observations_of_any_scale(name: str, tmp_path: Path) -> None:
+def test_every_agent_learns_from_observations_and_rewards_of_any_scale(name: str, tmp_path: Path) -> None:
+    """Q-values are in the units of the rewards, of which the networks know nothing."""
     model = make(name).learn(1500)
     kind = np.int32 if name in DISCRETE else np.float32
     states, zeros = np.array([[4000.0], [6000.0]], np.float32), np.zeros((2, 1), kind)
-    np.testing.assert_allclose(model.agent.values(states, zeros), [-1, 1], atol=0.1)
+    np.testing.assert_allclose(model.agent.values(states, zeros), [-1000, 1000], atol=100)
+    assert model.agent.learner.reward_scale.scale == pytest.approx(1000, rel=0.02)
     normalizer = model.agent.learner.normalizer
     assert normalizer.count == 1500
     np.testing.assert_allclose(normalizer.mean, [5000], rtol=0.02)

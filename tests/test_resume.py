@@ -65,14 +65,20 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
     ("env", "algo", "options", "fields"),
     [
         ("Pendulum-v1", "gem", [], ROUNDS),
-        ("Pendulum-v1", "gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True"]),
+        ("Pendulum-v1", "gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True", "normalize_rewards=True"]),
         ("Pendulum-v1", "td3-sil", [], ["batch_size=16"]),
-        ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True"]),
+        ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True", "normalize_rewards=True"]),
         (
             "CartPole-v1",
             "gem",
             [],
-            ["batch_size=16", "train_freq=10", "target_update_interval=150", "normalize_observations=True"],
+            [
+                "batch_size=16",
+                "train_freq=10",
+                "target_update_interval=150",
+                "normalize_observations=True",
+                "normalize_rewards=True",
+            ],
         ),
         ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], FEW),
         ("ALE/MsPacman-v5", "gem", GAME, FEWEST),

@@ -11,6 +11,7 @@ import optax
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam_start
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.normalization import Normalizer
+from gemrl.agents.reward_scale import RewardScale
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
@@ -31,6 +32,9 @@ class Learner(eqx.Module):
     key: Array
     target_normalizer: Normalizer | None
     """The normalizer when the targets last moved; None unless values of the target networks are stored."""
+    reward_scale: RewardScale | None
+    target_reward_scale: RewardScale | None
+    """The same for the reward scale."""
 
 
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
@@ -40,6 +44,7 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     actor = Actor(build(recipe.body, rng, observation, action))
     critics = Critics(tuple(build(recipe.body, rng, observation + action, 1, again=action) for _ in range(count)))
     normalizer = Normalizer.start(observation) if recipe.normalize_observations else None
+    scale = RewardScale.start() if recipe.normalize_rewards else None
     learner = Learner(
         actor,
         critics,
@@ -51,5 +56,7 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         np.zeros((), np.int32),
         jax.random.key(seed),
         normalizer if recipe.targets.stored else None,
+        scale,
+        scale if recipe.targets.stored else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

@@ -6,6 +6,7 @@ moved. Otherwise a row's value would depend on when it was computed, and old row
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -50,18 +51,22 @@ class Normalizer(eqx.Module):
 
 
 Learner = TypeVar("Learner", bound=Any)
-"""A learner with a `normalizer` and a `target_normalizer`, each of which may be None."""
+"""A learner with statistics and those of the time when its targets last moved; each may be None."""
+
+STATISTICS = ("normalizer", "reward_scale")
 
 
-def keeping_normalizer(learner: Learner) -> Learner:
-    """The learner, whose targets have just moved, with its present normalizer as the one for stored values."""
-    if learner.target_normalizer is None:
-        return learner
-    return eqx.tree_at(lambda x: x.target_normalizer, learner, learner.normalizer)
+def freezing(learner: Learner) -> Learner:
+    """The learner, whose targets have just moved, with its present statistics as those for stored values."""
+    for name in STATISTICS:
+        if getattr(learner, f"target_{name}", None) is not None:
+            learner = eqx.tree_at(attrgetter(f"target_{name}"), learner, getattr(learner, name))
+    return learner
 
 
-def valuing(learner: Learner) -> Learner:
-    """The learner as it values states for the memory: with the normalizer of the last move of its targets."""
-    if learner.target_normalizer is None:
-        return learner
-    return eqx.tree_at(lambda x: x.normalizer, learner, learner.target_normalizer)
+def frozen(learner: Learner) -> Learner:
+    """The learner as it values states for the memory: with the statistics of the last move of its targets."""
+    for name in STATISTICS:
+        if (kept := getattr(learner, f"target_{name}", None)) is not None:
+            learner = eqx.tree_at(attrgetter(name), learner, kept)
+    return learner
