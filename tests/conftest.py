@@ -14,8 +14,8 @@ import pytest
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parents[1] / ".pytest_cache" / "compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # thousands of small programs add up
-for colours in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):  # which would have us take a file for a terminal
-    os.environ.pop(colours, None)
+for terminal in ("FORCE_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE", "COLUMNS"):  # the caller's terminal must not matter
+    os.environ.pop(terminal, None)
 # Tests compile more than they compute: these flags halve the time of a compilation.
 os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0 --xla_cpu_use_fusion_emitters=false")
 
@@ -33,6 +33,7 @@ QUICK = {
     "layers",
     "losses",
     "mdps",
+    "names",
     "nearest",
     "recipes",
     "report",

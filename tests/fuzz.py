@@ -73,7 +73,7 @@ HUGE: tuple[Any, ...] = (10**18, 2**63, -1, 0, 1e308, "9" * 400, None, [], {}, "
 
 def hostile_json(content: Any, rng: random.Random) -> Any:
     """The JSON content with one value, anywhere in it, removed or replaced by a huge one or one of the wrong type."""
-    owner, key = rng.choice(list(_positions(content)))
+    owner, key = rng.choice(list(positions(content)))
     if rng.random() < 0.2 and isinstance(owner, dict):
         del owner[key]
     else:
@@ -81,12 +81,12 @@ def hostile_json(content: Any, rng: random.Random) -> Any:
     return content
 
 
-def _positions(content: Any) -> Any:
+def positions(content: Any) -> Any:
     """Every dict or list in the content, with each of its keys or indices."""
     items = content.items() if isinstance(content, dict) else enumerate(content) if isinstance(content, list) else ()
     for key, value in items:
         yield content, key
-        yield from _positions(value)
+        yield from positions(value)
 
 
 def hostile_tensors(data: bytes, rng: random.Random) -> bytes:

@@ -230,7 +230,7 @@ def test_modules_are_found_in_the_working_directory(tmp_path: Path) -> None:
 
 def test_damaged_run_folder_is_reported(run: Path, tmp_path: Path) -> None:
     (tmp_path / "run.json").write_text("[]")
-    with pytest.raises(RunFolderError, match="does not describe a run"):
+    with pytest.raises(RunFolderError, match="is damaged: not a JSON object"):
         gemrl.load(tmp_path)
     (tmp_path / "run.json").write_text(json.dumps(describe(run)))
     with pytest.raises(RunFolderError, match="contains no trained model"):

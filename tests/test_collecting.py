@@ -214,7 +214,7 @@ def test_damaged_environment_arguments_are_reported(tmp_path: Path) -> None:
     changed(write_run(tmp_path / "bad", "gem", "Hopper-v5", 1, [1.0]), env_args=3)
     found = collect(tmp_path)
     assert [run.seed for run in found.runs] == [0]
-    assert "env_args in run.json is damaged" in found.left_out[0]
+    assert "run.json is damaged: env_args must be an object with fields, not 3" in found.left_out[0]
 
 
 def test_number_of_environments_makes_different_methods(tmp_path: Path) -> None:

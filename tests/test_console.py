@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 from collections.abc import Iterator
 
@@ -9,7 +10,10 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
+from gemrl.algorithms.registry import ALGORITHMS, RECIPES, difference
 from gemrl.cli import console
+from gemrl.cli.main import main
+from gemrl.core.text import counted, short
 from gemrl.training.display import evaluation_line
 from gemrl.training.evaluation import Evaluation
 from gemrl.training.loop import Event
@@ -89,3 +93,45 @@ def test_capped_episodes_are_mentioned() -> None:
     line = evaluation_line(1000, Evaluation((1.0, 2.0), (27_000, 5), capped=1, estimation_error=0.5))
     assert "1 of 2 episodes capped" in line
     assert "capped" not in evaluation_line(1000, Evaluation((1.0, 2.0), (4, 5), capped=0, estimation_error=0.5))
+
+
+def test_numbers_agree_with_their_nouns() -> None:
+    assert [counted(number, "run") for number in (0, 1, 2, 1500)] == ["0 runs", "1 run", "2 runs", "1,500 runs"]
+    assert [counted(number, "trajectory") for number in (1, 3)] == ["1 trajectory", "3 trajectories"]
+    assert "(1 of 1 episode capped)" in evaluation_line(10, Evaluation((1.0,), (27_000,), capped=1, estimation_error=0.5))
+    assert RECIPES["gem"].warnings(1, 1)[0].startswith("nothing is learned in 1 step: ")
+
+
+def words_of_algorithms() -> set[str]:
+    """Every word that `gemrl algos` has to show."""
+    found: list[str] = []
+    for name, algorithm in ALGORITHMS.items():
+        changes = difference(RECIPES[algorithm.compared_with], algorithm.recipe)
+        changes = {"family": changes["family"]} if "family" in changes else changes
+        found += [name, algorithm.summary, *(f"{field} = {short(new)}" for field, (_, new) in changes.items())]
+    return {word for text in found for word in text.split()}
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_algorithms_are_wrapped_and_not_cut(
+    width: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A pipe has the width that COLUMNS says."""
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert main(["algos"]) == 0
+    shown = capsys.readouterr().out
+    assert words_of_algorithms() <= set(shown.split())
+    assert max(map(len, shown.splitlines())) <= width
+    assert main(["algos", "--fields"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    fields = [field for name in ("gem", "gem-discrete") for field in dataclasses.fields(RECIPES[name])]
+    words = {word for field in fields for word in [field.name, *field.metadata["doc"].split()[:-1]]}  # a list may follow the last
+    assert words <= set(shown.split())
+
+
+def test_tables_are_wide_in_a_pipe_without_a_width(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    for columns in ("", "0", "wide"):
+        monkeypatch.setenv("COLUMNS", columns)
+        assert main(["algos"]) == 0
+        assert 120 < max(map(len, capsys.readouterr().out.splitlines())) <= 160

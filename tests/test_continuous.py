@@ -522,6 +522,8 @@ def test_training_changes_every_part_of_the_learner() -> None:
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)
     for name in (
-        field.name for field in dataclasses.fields(Learner) if field.name not in ("key", "normalizer", "target_normalizer", "reward_scale", "target_reward_scale")
+        field.name
+        for field in dataclasses.fields(Learner)
+        if field.name not in ("key", "normalizer", "target_normalizer", "reward_scale", "target_reward_scale")
     ):
         assert not eqx.tree_equal(getattr(before, name), host(getattr(learner, name))), name

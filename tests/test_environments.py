@@ -11,6 +11,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 from gymnasium import spaces
+from gymnasium.utils.env_checker import check_env
 from gymnasium.wrappers import AtariPreprocessing, FrameStackObservation, TransformReward
 
 from gemrl.agents.making import make_agent
@@ -357,3 +358,14 @@ def test_every_integer_action_is_reachable() -> None:
     env = Moving(gym.spaces.Box(-1, 2, (1,), np.int64))
     GEM(env, seed=0, **SMALL | {"learning_starts": 1000}).learn(200)
     assert set(env.actions) == {-1, 0, 1, 2}
+
+
+@pytest.mark.parametrize("game", ["Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"])
+def test_minatar_passes_gymnasium_s_check(game: str) -> None:
+    """MinAtar alone does not: its reset does not seed np_random."""
+    pytest.importorskip("minatar")
+    env = make(f"MinAtar/{game}-v1")
+    with pytest.raises(AssertionError, match="random number generator"):
+        check_env(gym.make(f"MinAtar/{game}-v1").unwrapped, skip_render_check=True)
+    check_env(env, skip_render_check=True)
+    assert gym.make(env.spec).spec == env.spec  # type: ignore[arg-type]

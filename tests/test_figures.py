@@ -81,7 +81,7 @@ def test_root_folder_does_not_name_a_method(tmp_path: Path) -> None:
     ("name", "text", "message"),
     [
         ("run.json", "{", "run.json is damaged"),
-        ("run.json", '{"algo": "gem", "env": "Hopper-v5", "seed": 0, "steps": "many"}', "its steps or its recipe"),
+        ("run.json", '{"algo": "gem", "env": "Hopper-v5", "seed": 0, "steps": "many"}', "steps must be a whole number"),
         ("evaluations.csv", "step,return_mean\n1,2\n", "evaluations.csv is damaged"),
         ("evaluations.csv", "step,return_mean,return_std,length_mean,estimation_error\n1,2\n", "evaluations.csv is damaged"),
         ("evaluations.csv", "step,return_mean,return_std,length_mean,estimation_error\n", "no evaluation yet"),
@@ -298,7 +298,7 @@ def test_figures_and_reports_find_studies(
 def test_study_of_the_paper_on_other_tasks(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for env in ("Pendulum-v1", "Hopper-v5"):
         write_run(tmp_path / "gem" / env / "0", "gem", env, 0, [1, 2])
-    (tmp_path / "study.json").write_text(json.dumps({"name": "mujoco", "title": "", "algos": {"gem": {}}, "envs": []}))
+    (tmp_path / "study.json").write_text(json.dumps({"name": "mujoco", "title": "MuJoCo", "algos": {"gem": {}}, "envs": []}))
     assert main(["figure", "mujoco", "--runs", str(tmp_path), "--format", "svg"]) == 0
     drawn = (tmp_path / "mujoco.svg").read_text()
     assert drawn.index("<!-- Hopper-v5 -->") < drawn.index("<!-- Pendulum-v1 -->")

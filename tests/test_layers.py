@@ -85,7 +85,7 @@ def test_imports_go_down() -> None:
 @pytest.mark.parametrize(
     ("module", "line"),
     [
-        ("core.files", "from gemrl.cli.console import show"),
+        ("core.files", "from gemrl.cli.printing import show"),
         ("agents.continuous", "def f():\n    import gemrl.envs.making"),
         ("envs.making", "from gemrl.agents import protocol"),
         ("algorithms.planning", "import jax.numpy as jnp"),

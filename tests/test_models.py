@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -158,8 +159,11 @@ def test_load_can_change_fields(trained: GEM, tmp_path: Path) -> None:
     trained.save(tmp_path / "model")
     for loaded in (GEM.load(tmp_path / "model", learning_rate=1e-5), gemrl.load(tmp_path / "model", learning_rate=1e-5)):
         assert loaded.recipe == trained.recipe.but(learning_rate=1e-5)
+    assert GEM.load(tmp_path / "model", force_reset=False).recipe == trained.recipe  # as in Stable-Baselines3; it has no effect
     with pytest.raises(UnknownName, match="did you mean 'learning_rate'"):
         GEM.load(tmp_path / "model", learnin_rate=1e-5)
+    with pytest.raises(UnknownName, match="unknown field 'custom_objects': here fields are arguments of their own"):
+        GEM.load(tmp_path / "model", custom_objects={})
     with pytest.raises(ModelFileError, match="does not match its recipe"):
         GEM.load(tmp_path / "model", net_arch=(7,))
 
@@ -234,7 +238,7 @@ def altered(header: dict[str, Any], how: str) -> dict[str, Any]:
     ("how", "message"),
     [
         ("other format", "has format 99"),
-        ("no recipe", "is damaged: KeyError: 'recipe'"),
+        ("no recipe", "is damaged: recipe is missing"),
         ("evil recipe", "unknown part '__import__'"),
         ("other recipe", "does not match its recipe"),
         ("other algorithm", "contains a 'td3' model, not 'gem'"),
@@ -342,6 +346,20 @@ def test_a_recipe_of_another_family_is_rejected() -> None:
 def test_stable_baselines3_keywords_get_a_hint(name: str, hint: str) -> None:
     with pytest.raises(UnknownName, match=f"unknown field '{name}': here it is .*{hint}"):
         pendulum(**{name: 1})
+
+
+def test_fields_of_the_recipe_are_attributes() -> None:
+    model = pendulum(batch_size=17, depth=3)
+    read = attrgetter("batch_size", "depth", "gamma")
+    assert read(model) == (17, 3, 0.99)
+    assert not hasattr(model, "replay_buffer")
+    with pytest.raises(AttributeError, match="'GEM' object has no attribute 'batch_sise'"):
+        attrgetter("batch_sise")(model)
+    for name in ("batch_size", "gamma"):
+        with pytest.raises(AttributeError, match=rf"{name} cannot be changed in a model; load\(path, {name}=...\)"):
+            setattr(model, name, 1)
+    assert read(model) == (17, 3, 0.99)
+    assert not hasattr(GEM.__new__(GEM), "batch_size")  # nothing is set yet
 
 
 def test_invalid_arguments_of_learn() -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
+from collections.abc import Callable
 from itertools import pairwise
+from operator import attrgetter
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +20,7 @@ from gemrl.algorithms.planning import LambdaReturn, NStep, Single, Twin, TwinRel
 from gemrl.algorithms.recipes.continuous import preset_depth
 from gemrl.algorithms.recipes.discrete import IMAGES, DiscreteRecipe
 from gemrl.algorithms.registry import (
+    ALGORITHMS,
     GEM,
     LADDER,
     RECIPES,
@@ -307,3 +312,27 @@ def test_every_settable_field_is_listed() -> None:
     listed_discrete = {str(cell) for cell in fields_tables()[1].columns[0].cells}
     discrete = [recipe for recipe in RECIPES.values() if isinstance(recipe, DiscreteRecipe)]
     assert {name for recipe in discrete for name in recipe.settable()} - listed_discrete == {"n", "subset"}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "shown", "documented"),
+    [
+        ("td3-sil", attrgetter("bound.weight"), "weight 1 (released code: 0.1), without its policy term", "weight of 1 is ours"),
+        ("gem-lambda", attrgetter("planner.lam"), "lambda 0.9 is our choice", "Lambda is 0.9"),
+        ("gem-discrete-lambda", attrgetter("planner.lam"), "lambda 0.9 is our choice", "Lambda is 0.9"),
+    ],
+)
+def test_our_own_values_are_named(name: str, value: Callable[[Any], float], shown: str, documented: str) -> None:
+    """`gemrl algos` shows the summary; both texts have the value that the recipe has."""
+    assert shown in ALGORITHMS[name].summary
+    page = (Path(__file__).parents[1] / "docs" / "recipes.md").read_text()
+    assert documented in page
+    for text in (shown, documented):
+        assert float(re.findall(r"[\d.]*\d", text)[0]) == value(RECIPES[name])
+
+
+def test_what_the_released_recipes_do_not_copy_is_named() -> None:
+    changed = set(difference(RECIPES["gem-discrete"], RECIPES["gem-discrete-released"]))
+    assert changed == {"planner", "alpha", "students"}
+    assert "networks, planner and loss" in ALGORITHMS["gem-discrete-released"].summary
+    assert "v2 of the MuJoCo tasks" in ALGORITHMS["gem-released"].summary

@@ -190,16 +190,16 @@ def test_videos_are_included_up_to_the_size_limits(tmp_path: Path, monkeypatch: 
     folder = write_run(tmp_path, "gem", "Hopper-v5", 0, [1, 2])
     (folder / "video.gif").write_bytes(b"GIF89a")
     (folder / "videos").mkdir()
-    (folder / "videos" / "long.mp4").write_bytes(bytes(100))
+    (folder / "videos" / "long.mp4").write_bytes(b"\0\0\0\x18ftyp" + bytes(92))
     found = collect(tmp_path)
     assert [video["name"] for video in data_of(page(found))["runs"][0]["videos"]] == ["video.gif", "long.mp4"]
     assert data_of(page(found, videos=False))["runs"][0]["videos"] == []
-    monkeypatch.setattr("gemrl.analysis.report.page.VIDEO_LIMIT", 50)
+    monkeypatch.setattr("gemrl.analysis.report.videos.VIDEO_LIMIT", 50)
     data = data_of(page(found))
     assert [video["name"] for video in data["runs"][0]["videos"]] == ["video.gif"]
     assert "long.mp4" in data["notes"][0]
-    monkeypatch.setattr("gemrl.analysis.report.page.VIDEO_LIMIT", 1000)
-    monkeypatch.setattr("gemrl.analysis.report.page.TOTAL_VIDEO_LIMIT", 104)  # enough for one of them, not for both
+    monkeypatch.setattr("gemrl.analysis.report.videos.VIDEO_LIMIT", 1000)
+    monkeypatch.setattr("gemrl.analysis.report.videos.TOTAL_VIDEO_LIMIT", 104)  # enough for one of them, not for both
     data = data_of(page(found))
     assert [video["name"] for video in data["runs"][0]["videos"]] == ["video.gif"]
 

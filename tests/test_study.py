@@ -213,7 +213,7 @@ def test_failed_run_is_tried_again_and_reported_while_others_continue(
     reason = "the environment raised RuntimeError at .*: the motor is hot"
     assert len(re.findall(rf"Faulty-v0, seed 0: failed and will be tried once more: {reason}", shown)) == 1
     assert len(re.findall(rf"\nfailed: td3 on faulty:Faulty-v0, seed 0: {reason}", shown)) == 1
-    assert "1 of 2 runs are done, 1 failed" in shown
+    assert "1 of 2 runs done, 1 failed" in shown
     assert "the motor is hot" in (tmp_path / "out" / "logs" / "td3-faulty-Faulty-v0-0.txt").read_text()
     assert read_evaluations(tmp_path / "out" / "td3" / "Pendulum-v1" / "0")["step"].tolist() == [150]
 

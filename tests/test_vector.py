@@ -12,6 +12,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from gemrl.agents.off_policy import OffPolicyAgent, remembered
+from gemrl.algorithms.registry import RECIPES
 from gemrl.core.exceptions import BadValue, EnvironmentFault
 from gemrl.training.models import GEM, MODELS
 from gemrl.training.pytrees import named_arrays
@@ -192,3 +193,13 @@ def test_infos_of_a_vector_environment_reach_callbacks(mode: AutoresetMode) -> N
 
     GEM(env, seed=0, **SMALL | {"learning_starts": 1000}).learn(90, watch)
     assert {(n, length) for n, length in ended} == set(enumerate(LENGTHS))
+
+
+@pytest.mark.parametrize("algo", ["dqn", "gem"])
+def test_targets_that_move_more_often_than_all_environments_step(algo: str) -> None:
+    env = "CartPole-v1" if algo == "dqn" else "Pendulum-v1"
+    model = MODELS[algo](env, n_envs=3, seed=0, **SMALL | {"target_update_interval": 2})
+    with pytest.warns(UserWarning, match="every 2 steps, more often than all 3 environments step; set target_update_interval=3"):
+        model.learn(3)
+    for interval, algorithm in ((3, algo), (2, "td3")):  # td3 counts gradient steps
+        assert not RECIPES[algorithm].but(target_update_interval=interval).warnings(10**6, 3)

@@ -1,4 +1,4 @@
-"""Kills training at random moments and resumes it until it is done; damages its files in many ways. `make torture`."""
+"""Kills training at random moments and resumes it until it is done; damages and attacks its files. `make torture`."""
 
 from __future__ import annotations
 
@@ -166,20 +166,24 @@ def full_disk(workplace: Path) -> str:
 
 
 def main() -> None:
-    """Kills runs, damages files, fills a disk, and writes the outcome to docs/reliability.md."""
+    """Attacks and damages files, kills runs, fills a disk, and writes the outcome to docs/reliability.md."""
     import argparse
     import tempfile
 
+    from tests.attacks import attack_often
     from tests.fuzz import Fuzzer
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50 * len(KILLED))
     parser.add_argument("--damages", type=int, default=10_000)
+    parser.add_argument("--starts", type=int, default=5_000)
     options = parser.parse_args()
     lines = ["| test | number | outcome |", "|---|---|---|"]
     with tempfile.TemporaryDirectory() as name:
         os.chdir(name)
         workplace = Path(name)
+        row, failures = attack_often(workplace / "strangers", options.starts)  # first: it forks, and JAX must not run yet
+        print("\n".join([row, *failures]), flush=True)
         for env, env_options in KILLED.items():
             lines.append(kill_often(workplace, env, env_options, options.kills // len(KILLED)))
             print(lines[-1], flush=True)
@@ -189,12 +193,14 @@ def main() -> None:
             fuzzer.hostile_damage() if number % 4 == 0 else fuzzer.random_damage()
         outcome = f"{fuzzer.rejected:,} rejected with an error, {fuzzer.loaded:,} harmless and loaded"
         lines.append(f"| damaged checkpoint files | {options.damages:,} | {outcome} |")
+        lines.append(row)
         lines.append(f"| full disk (tmpfs) | 1 | {full_disk(workplace)} |")
         os.chdir(ROOT)
     found = versions()
     setup = f"Python {found['python']}, JAX {found['jax']}, gymnasium {found['gymnasium']}, MuJoCo {found['mujoco']}"
     replace_between(ROOT / "docs" / "reliability.md", "torture", "\n".join([*lines, "", setup]))
     print("\n".join(lines[2:]))
+    sys.exit(1 if failures else 0)
 
 
 def replace_between(page: Path, mark: str, text: str) -> None:

@@ -11,24 +11,16 @@ import numpy as np
 
 from gemrl.algorithms.bodies import Body, check_widths
 from gemrl.algorithms.parts import PARTS, parts_of
+from gemrl.algorithms.sb3_names import SB3_NAMES
 from gemrl.core.exceptions import BadValue, UnknownName
 from gemrl.core.layout import Layout
 from gemrl.core.literals import parse_literal, parse_part
 from gemrl.core.suggestions import unknown
+from gemrl.core.text import counted
 from gemrl.core.validation import check_number
 
 INFINITY = float("inf")
 FIELDS_HINT = "; `gemrl algos --fields` lists the fields of each"
-SB3_KEYWORDS = {
-    "policy_kwargs": "set by fields such as net_arch",
-    "action_noise": "exploration_noise, for actions in [-1, 1]",
-    "n_steps": "depth",
-    "exploration_fraction": "exploration_steps, in environment steps",
-    "exploration_initial_eps": "always 1",
-    "ent_coef": "learned, so that the entropy reaches the target that target_entropy_scale sets",
-    "target_entropy": "target_entropy_scale, times minus the number of actions",
-}
-"""Keywords of Stable-Baselines3 that have another name here."""
 
 
 def number(default: float, doc: str, low: float = 1, high: float = INFINITY) -> Any:
@@ -85,6 +77,11 @@ class BaseRecipe(ABC):
         """Rewards are clipped to +- this for learning."""
         return INFINITY
 
+    @property
+    def target_steps(self) -> int | None:
+        """Environment steps between two updates of the targets; None if there are none or they follow gradient steps."""
+        return None
+
     def epsilon(self, step: int) -> float | None:
         """The fraction of random actions in training at a step; None if exploration works differently."""
         return None
@@ -132,12 +129,16 @@ class BaseRecipe(ABC):
         except BadValue as error:
             raise BadValue(f"{name}: {error}") from None
 
-    def warning(self, steps: int) -> str:
-        """A warning if training for this many steps would be all warm-up, else an empty string."""
-        starts = self.learning_starts
-        return (
-            f"nothing is learned in {steps:,} steps: learning_starts is {starts:,}; set a smaller one" if steps <= starts else ""
-        )
+    def warnings(self, steps: int, n_envs: int) -> list[str]:
+        """What is probably not meant in a training of this many steps with this many environments."""
+        found = []
+        if steps <= self.learning_starts:
+            starts = f"learning_starts is {self.learning_starts:,}"
+            found.append(f"nothing is learned in {counted(steps, 'step')}: {starts}; set a smaller one")
+        if (interval := self.target_steps) and interval < n_envs:
+            often = f"more often than all {n_envs:,} environments step"
+            found.append(f"targets are updated every {counted(interval, 'step')}, {often}; set target_update_interval={n_envs}")
+        return found
 
     def settable(self) -> dict[str, Any]:
         """All names that `but` takes, with their current values."""
@@ -166,8 +167,8 @@ class BaseRecipe(ABC):
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownName:
     """The error for an unknown field, with a suggestion."""
-    if name in SB3_KEYWORDS:
-        return UnknownName(f"unknown field {name!r}: here it is {SB3_KEYWORDS[name]}")
+    if name in SB3_NAMES:
+        return UnknownName(f"unknown field {name!r}: {SB3_NAMES[name]}")
     if any(name in kind().settable() for kind in BaseRecipe.__subclasses__()):
         return UnknownName(f"{name} is a field of other algorithms, not of this one{FIELDS_HINT}")
     return unknown("field", name, known, FIELDS_HINT)

@@ -100,12 +100,23 @@ _AS_RELEASED = GEM.but(
 )
 _add("GEM", "gem", "Generalizable Episodic Memory, with our defaults", GEM)
 _add("GEM", "gem-paper", "gem with the hyperparameters of the paper", _PAPER, variant_of="gem")
-_add("GEM", "gem-released", "gem with the details of the authors' released code", _AS_RELEASED, variant_of="gem")
+_add(
+    "GEM",
+    "gem-released",
+    "gem with the details of the authors' released code, which was run on v2 of the MuJoCo tasks",
+    _AS_RELEASED,
+    variant_of="gem",
+)
 
 _add("baselines", "td3", "twin delayed DDPG (Fujimoto et al., 2018)", TD3)
 for _name, _summary, _recipe in (
     ("ddpg", "td3 with one critic, no target smoothing and no delay (Lillicrap et al., 2016)", DDPG),
-    ("td3-sil", "td3 with the lower bound of self-imitation learning (Oh et al., 2018)", TD3.but(bound=SelfImitation())),
+    (
+        "td3-sil",
+        "td3 with the lower bound of self-imitation learning on its critics, weight 1 (released code: 0.1), "
+        "without its policy term (Oh et al., 2018)",
+        TD3.but(bound=SelfImitation()),
+    ),
     ("td3-nstep", "td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
     ("optimality-tightening", "td3 with lower and upper bounds on values (He et al., 2017)", TD3.but(bound=Tightening())),
 ):
@@ -122,7 +133,11 @@ _add(
 _ABLATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("no-tbp", "no twin back-propagation: each pair evaluates its own choice", {"planner": Single}),
     ("no-asymmetry", "symmetric loss", {"alpha": 1.0}),
-    ("lambda", "lambda-return instead of the best rollout", {"planner": lambda depth: LambdaReturn(0.9, depth)}),
+    (
+        "lambda",
+        "lambda-return instead of the best rollout; lambda 0.9 is our choice",
+        {"planner": lambda depth: LambdaReturn(0.9, depth)},
+    ),
     ("nstep", "the longest rollout instead of the best", {"planner": NStep}),
     ("one-step", "no rollouts", {"planner": lambda depth: NStep(1)}),
 )
@@ -144,7 +159,7 @@ _add(_DISCRETE, "gem-discrete", "GEM for discrete actions", GEM_DISCRETE, stands
 _add(
     _DISCRETE,
     "gem-discrete-released",
-    "gem-discrete with the details of the authors' released code, such as six networks",
+    "gem-discrete with the networks, planner and loss of the authors' released code, and nothing else of it",
     RELEASED,
     compared_with="gem-discrete",
     stands_for="gem-released",

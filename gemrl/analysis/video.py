@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, TemporaryFile
 from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
@@ -16,6 +16,7 @@ import numpy as np
 
 from gemrl.core.exceptions import BadValue, CannotMake, EnvironmentFault, MissingExtra
 from gemrl.core.files import TEMPORARY
+from gemrl.core.reading import exists
 from gemrl.core.seeding import derived_seed
 from gemrl.core.steps import EPISODE_CAP
 from gemrl.envs.checking import checked_reset, checked_step
@@ -46,11 +47,10 @@ def check_video(path: Path, make_env: NamedEnv) -> None:
         raise EnvironmentFault(OFFSCREEN.format(error)) from None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        new = not path.exists()
-        with path.open("ab"):  # tests write access without changing an existing video
+        if exists(path) and (path.is_symlink() or not path.is_file()):
+            raise BadValue(f"cannot write {path}: it is not a regular file")
+        with TemporaryFile(dir=path.parent):  # tests write access without changing an existing video
             pass
-        if new:
-            path.unlink()
     except OSError as error:
         raise BadValue(f"cannot write {path}: {error.strerror or error}") from None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from gemrl.cli.console import show
+from gemrl.cli.printing import show
 from gemrl.cli.tables import algorithms_table, fields_tables
 from gemrl.core.exit_codes import DONE
 

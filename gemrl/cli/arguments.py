@@ -3,8 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from gemrl.core.processes import ENV_TIMEOUT
+from gemrl.core.reading import is_text
+
+
+def path(text: str) -> Path:
+    """Parses a path, which must not be empty: an empty one would be the current folder."""
+    if not text.strip() or not is_text(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a path")
+    return Path(text)
 
 
 def whole(text: str) -> int:

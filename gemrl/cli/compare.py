@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -15,9 +14,12 @@ from gemrl.analysis.report.comparison import match_results, read_points
 from gemrl.analysis.report.markdown import digits
 from gemrl.analysis.report.summary import shared_rows
 from gemrl.analysis.results.collection import Collection, collect
-from gemrl.cli.console import show
+from gemrl.cli.arguments import path
+from gemrl.cli.printing import show
 from gemrl.cli.report import add_page_options, publish
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import BadValue
+from gemrl.core.text import counted, printable
 
 MAX_METHODS = 6
 """Methods shown in the terminal; the HTML page shows all of them."""
@@ -31,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "FILE has the columns method, env, step, return and optionally source. Environment versions may differ."
     add_page_options(parser, "compare.html")
     parser.add_argument(
-        "--csv", type=Path, action="append", required=True, metavar="FILE", help="published results; may be given several times"
+        "--csv", type=path, action="append", required=True, metavar="FILE", help="published results; may be given several times"
     )
     parser.set_defaults(command=compare)
 
@@ -49,9 +51,9 @@ def compare(options: argparse.Namespace) -> int:
     if rows:
         show(comparison_table(collection, rows))
     else:
-        print("no step in the CSV files is covered by the runs, so only the page shows both")
+        echo("no step in the CSV files is covered by the runs, so only the page shows both")
     if elsewhere:
-        print(f"no runs here for: {', '.join(elsewhere)}")
+        echo(f"no runs here for: {', '.join(elsewhere)}")
     return publish(options, collection, options.out or options.runs / "compare.html", others)
 
 
@@ -60,16 +62,25 @@ def comparison_table(collection: Collection, rows: Sequence[dict[str, Any]]) -> 
 
     every = [name for name in collection.methods if any(name in row["ours"] for row in rows)]
     names, more = every[:MAX_METHODS], len(every) - MAX_METHODS
-    table = Table("task", "published", box=box.SIMPLE_HEAD, caption=f"the page shows {more} more methods" if more > 0 else None)
-    for title in ("step", "published return", *map(escape, names)):
+    table = Table(
+        "task",
+        "published",
+        box=box.SIMPLE_HEAD,
+        caption=f"the page shows {counted(more, 'further method')}" if more > 0 else None,
+    )
+    for title in ("step", "published return", *map(_name, names)):
         table.add_column(title, justify="right")
     for row in sorted(rows, key=lambda row: (row["our_env"], row["step"])):
         ours = (_formatted(row["ours"][name]) if name in row["ours"] else "" for name in names)
         task = row["our_env"] if row["our_env"] == row["env"] else f"{row['our_env']} (published: {row['env']})"
-        table.add_row(escape(task), escape(row["method"]), f"{row['step']:,.0f}", _formatted(row["value"]), *ours)
+        table.add_row(_name(task), _name(row["method"]), f"{row['step']:,.0f}", _formatted(row["value"]), *ours)
     return table
 
 
-def _formatted(value: float) -> str:
+def _name(text: str) -> str:
+    """A name from a file as a cell: neither markup nor an escape sequence."""
+    return escape(printable(text))
 
+
+def _formatted(value: float) -> str:
     return f"{value:,.{digits(value)}f}"

@@ -9,9 +9,10 @@ from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, Task, TextColumn, TimeRemainingColumn
-from rich.table import Column, Table
+from rich.table import Column
 from rich.text import Text
 
+from gemrl.core.text import printable
 from gemrl.training.display import evaluation_line
 from gemrl.training.loop import Event
 
@@ -112,7 +113,7 @@ class Terminal:
 
     def say(self, line: str) -> None:
         """Prints a line."""
-        self._console.print(line, highlight=False, soft_wrap=True, markup=False)
+        self._console.print(printable(line), highlight=False, soft_wrap=True, markup=False)
 
     def working(self, activity: str) -> AbstractContextManager[Any]:
         """Shows an activity with a spinner until the context ends."""
@@ -122,12 +123,3 @@ class Terminal:
 def working(activity: str) -> AbstractContextManager[Any]:
     """Shows an activity with a spinner until the context ends."""
     return Terminal().working(activity)
-
-
-def show(*tables: Table) -> None:
-    """Prints tables, 160 characters wide if the output is not a terminal."""
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=160)
-    for table in tables:
-        console.print(table, highlight=False)

@@ -7,15 +7,17 @@ from pathlib import Path
 
 from gemrl.analysis.report.rl_zoo3 import export_runs
 from gemrl.analysis.results.collection import collect
-from gemrl.cli.text import counted
+from gemrl.cli.arguments import path
+from gemrl.cli.text import echo
 from gemrl.core.exit_codes import DONE
+from gemrl.core.text import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command to its parser."""
     parser.description = "Write each run below a folder to OUT/<method>/<env>_<n>/evaluations.npz, which rl-zoo3 can plot."
-    parser.add_argument("runs", type=Path, metavar="DIR", help="the folder of runs")
-    parser.add_argument("--out", type=Path, default=Path("logs"), metavar="OUT", help="output folder (default: logs)")
+    parser.add_argument("runs", type=path, metavar="DIR", help="the folder of runs")
+    parser.add_argument("--out", type=path, default=Path("logs"), metavar="OUT", help="output folder (default: logs)")
     parser.set_defaults(command=export)
 
 
@@ -24,9 +26,9 @@ def export(options: argparse.Namespace) -> int:
 
     collection = collect(options.runs)
     written = export_runs(collection, options.out)
-    print(f"wrote {counted(written, 'run')} to {options.out}, as <method>/<env>_<n>/evaluations.npz")
+    echo(f"wrote {counted(written, 'run')} to {options.out}, as <method>/<env>_<n>/evaluations.npz")
     for run in collection.unfinished():
-        print(f"not finished, but written: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
+        echo(f"not finished, but written: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
     for reason in collection.unreadable:
-        print(f"left out: {reason}")
+        echo(f"left out: {reason}")
     return DONE

@@ -7,7 +7,9 @@ from pathlib import Path
 
 from gemrl.analysis.figures.paper import chosen, draw
 from gemrl.analysis.results.collection import collect
+from gemrl.cli.arguments import path
 from gemrl.cli.console import working
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
 from gemrl.core.files import write_bytes
@@ -21,9 +23,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "NAME is mujoco, ablation, nstep, atari, atari-rollout or atari-sticky, the name of the study in DIR, or all."
     parser.add_argument("name", metavar="NAME", help="name of a study, or `all` for every task that has runs")
     parser.add_argument(
-        "--runs", type=Path, metavar="DIR", help="the folder of runs (default: studies/NAME if it exists, else runs)"
+        "--runs", type=path, metavar="DIR", help="the folder of runs (default: studies/NAME if it exists, else runs)"
     )
-    parser.add_argument("--out", type=Path, metavar="DIR", help="output folder (default: the folder of runs)")
+    parser.add_argument("--out", type=path, metavar="DIR", help="output folder (default: the folder of runs)")
     parser.add_argument(
         "--smooth",
         type=_window,
@@ -52,11 +54,11 @@ def figure(options: argparse.Namespace) -> int:
         for ending, content in drawing.files.items():
             path = folder / f"{options.name}.{ending}"
             write_bytes(path, content)
-            print(f"wrote {path}")
+            echo(f"wrote {path}")
     except OSError as error:
         raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
     for line in drawing.missing:
-        print(line)
+        echo(line)
     return DONE
 
 

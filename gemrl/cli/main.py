@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
 
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import BadValue, GemrlError, UnknownName
 from gemrl.core.exit_codes import FAILED, INTERRUPTED, WRONG_USE
 from gemrl.core.suggestions import unknown
@@ -46,16 +47,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Callable[[argparse.Namespace], int] = options.command
         return command(options)
     except GemrlError as error:
-        print(f"gemrl: {' '.join(str(error).split())}", file=sys.stderr)
+        echo(f"gemrl: {' '.join(str(error).split())}", error=True)
         return error.exit_code
     except KeyboardInterrupt:
-        print("gemrl: interrupted", file=sys.stderr)
+        echo("gemrl: interrupted", error=True)
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
     except OSError as error:  # such as a folder without read permission
-        print(f"gemrl: {error.filename or 'the system'}: {error.strerror or error}", file=sys.stderr)
+        echo(f"gemrl: {error.filename or 'the system'}: {error.strerror or error}", error=True)
         return FAILED
 
 

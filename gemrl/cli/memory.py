@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gemrl.analysis.figures.memory import PANELS, check_panels, draw
 from gemrl.analysis.figures.memory_panels import View, newest_whole
 from gemrl.analysis.memory_view import MemoryView, Numbers, planner_of, view_memory
-from gemrl.cli.arguments import count
+from gemrl.cli.arguments import count, path
 from gemrl.cli.console import working
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
 from gemrl.core.files import write_bytes
 from gemrl.core.suggestions import unknown
+from gemrl.core.text import counted
 from gemrl.experiments.description import env_title
 from gemrl.experiments.run_folder import describe, recipe_of
 
@@ -31,9 +32,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show the memory of a run: planned returns along its trajectories, and the rollouts that were chosen."
     parser.epilog = "docs/how-gem-works.md explains every panel."
     parser.add_argument(
-        "run", type=Path, metavar="RUN", help="the run folder; its recipe must plan returns (gem and its ablations do)"
+        "run", type=path, metavar="RUN", help="the run folder; its recipe must plan returns (gem and its ablations do)"
     )
-    parser.add_argument("--out", type=Path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
+    parser.add_argument("--out", type=path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
     parser.add_argument(
         "--episode", type=count, metavar="N", help="trajectory to draw, where 1 is the oldest (default: the newest complete one)"
     )
@@ -73,7 +74,7 @@ def show_memory(options: argparse.Namespace) -> int:
     except OSError as error:
         raise RunFolderError(f"cannot write to {target}: {error.strerror or error}") from None
     for line in (title, *lines(memory), f"figure               {target}"):
-        print(line)
+        echo(line)
     return DONE
 
 
@@ -82,7 +83,7 @@ def load(folder: Path) -> Model:
     from gemrl.experiments import checkpoints, loading
 
     found = checkpoints.newest(
-        folder, lambda checkpoint: loading.load(checkpoint.model), lambda line: print(f"gemrl: {line}", file=sys.stderr)
+        folder, lambda checkpoint: loading.load(checkpoint.model), lambda line: echo(f"gemrl: {line}", error=True)
     )
     if found is None:
         raise RunFolderError(
@@ -95,11 +96,11 @@ def lines(memory: MemoryView) -> list[str]:
     """Statistics of a memory, one line each."""
 
     numbers, cap = Numbers.of(memory), memory.planner.rollout_cap
-    waiting = f"; {memory.waiting:,} newer rows have no planned return yet" if memory.waiting else ""
+    waiting = f"; without a planned return yet: {counted(memory.waiting, 'newer row')}" if memory.waiting else ""
     earlier = numbers.at_the_cap + numbers.by_choice
     lengths = f"mean {numbers.mean_length:,.2f}, median {numbers.median_length:,g}; {numbers.one_step:.1%} have length 1"
     return [
-        f"rows                 {numbers.rows:,} in {numbers.trajectories:,} trajectories{waiting}",
+        f"rows                 {numbers.rows:,} in {counted(numbers.trajectories, 'trajectory')}{waiting}",
         f"chosen rollouts h*   {lengths}",
         f"reach the end        {numbers.to_the_end:.1%}",
         f"stop earlier         {earlier:.1%}: {numbers.at_the_cap:.1%} at the cap of {cap:,}, {numbers.by_choice:.1%} by choice",

@@ -10,11 +10,13 @@ from typing import Any
 from gemrl.analysis.report.markdown import score_table
 from gemrl.analysis.report.page import write_page
 from gemrl.analysis.results.collection import Collection, collect
+from gemrl.cli.arguments import path
 from gemrl.cli.console import working
 from gemrl.cli.figure import RUNS, first_folder
-from gemrl.cli.text import counted
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import BadValue
 from gemrl.core.exit_codes import DONE
+from gemrl.core.text import counted
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -28,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def add_page_options(parser: argparse.ArgumentParser, name: str, *, required: bool = True) -> None:
     """Adds the folder of runs and the options of the page."""
     default = "" if required else " (default: runs, or studies if it does not exist)"
-    parser.add_argument("runs", type=Path, metavar="DIR", nargs=None if required else "?", help=f"the folder of runs{default}")
-    parser.add_argument("--out", type=Path, metavar="FILE", help=f"output file (default: DIR/{name})")
+    parser.add_argument("runs", type=path, metavar="DIR", nargs=None if required else "?", help=f"the folder of runs{default}")
+    parser.add_argument("--out", type=path, metavar="FILE", help=f"output file (default: DIR/{name})")
     parser.add_argument("--title", metavar="TEXT", help="title of the page (default: that of the study, or the folder's name)")
     parser.add_argument("--no-videos", action="store_true", help="leave videos out of the file")
 
@@ -43,7 +45,7 @@ def report(options: argparse.Namespace) -> int:
     if options.out or options.title:
         raise BadValue(f"--table writes no file, so it cannot be combined with {'--out' if options.out else '--title'}")
     collection = collect(folder)
-    print(score_table(collection))
+    echo(score_table(collection))
     _print_missing(collection)
     return DONE
 
@@ -54,7 +56,7 @@ def publish(options: argparse.Namespace, collection: Collection, target: Path, o
     with working("writing the report"):
         size = write_page(collection, target, title=options.title, videos=not options.no_videos, others=others)
     runs, methods = counted(len(collection.runs), "run"), counted(len(collection.methods), "method")
-    print(f"wrote {target} ({size / 1e6:.1f} MB): {runs} of {methods} on {counted(len(collection.envs), 'environment')}")
+    echo(f"wrote {target} ({size / 1e6:.1f} MB): {runs} of {methods} on {counted(len(collection.envs), 'environment')}")
     _print_missing(collection)
     return DONE
 
@@ -62,6 +64,6 @@ def publish(options: argparse.Namespace, collection: Collection, target: Path, o
 def _print_missing(collection: Collection) -> None:
     """Prints the runs that are not finished or were left out."""
     for run in collection.unfinished():
-        print(f"not finished: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
+        echo(f"not finished: {run.folder} is at step {run.last_step:,} of {run.description['steps']:,}")
     for reason in collection.left_out:
-        print(f"left out: {reason}")
+        echo(f"left out: {reason}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from gemrl.cli.arguments import add_env_timeout, count
+from gemrl.cli.arguments import add_env_timeout, count, path
 from gemrl.cli.console import Terminal
 from gemrl.cli.train import summarize
 from gemrl.core.exit_codes import DONE
@@ -17,7 +16,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Continue a run from its last checkpoint. The results are bit-identical to those of an uninterrupted run."
     )
-    parser.add_argument("run", type=Path, metavar="RUN", help="the run folder")
+    parser.add_argument("run", type=path, metavar="RUN", help="the run folder")
     parser.add_argument("--steps", type=count, metavar="N", help="new total number of steps, to extend the run")
     parser.add_argument(
         "--other-versions", action="store_true", help="continue with other versions of packages; results may then differ slightly"

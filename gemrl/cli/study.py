@@ -9,15 +9,16 @@ from pathlib import Path
 from rich import box
 from rich.table import Table
 
-from gemrl.cli.arguments import count
-from gemrl.cli.console import show
+from gemrl.cli.arguments import count, path
+from gemrl.cli.printing import show
 from gemrl.cli.study_table import StudyDisplay
-from gemrl.cli.text import counted
+from gemrl.cli.text import echo
 from gemrl.cli.theory import show_theory
 from gemrl.core.exceptions import BadValue, RunFolderError
 from gemrl.core.exit_codes import DONE, FAILED, INTERRUPTED
 from gemrl.core.locking import exclusive
 from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now
+from gemrl.core.text import counted
 from gemrl.experiments.executors.base import Executor, ExecutorOptions
 from gemrl.experiments.executors.registry import EXECUTORS
 from gemrl.experiments.run_folder import describe, holds_run
@@ -34,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Run a study. It can be stopped at any time; the same command continues it."
     parser.epilog = "Without NAME, all studies are listed. See also docs/studies.md."
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"{', '.join(STUDIES)}, or a TOML file with your own study")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="folder of the study (default: studies/<name>)")
+    parser.add_argument("--out", type=path, metavar="DIR", help="folder of the study (default: studies/<name>)")
     parser.add_argument(
         "--workers", type=count, metavar="N", help="runs at a time, one thread each (default: one per core; with Ray: all)"
     )
@@ -134,7 +135,7 @@ def _run_theory(options: argparse.Namespace, out: Path) -> int:
             raise BadValue(f"the study {options.name} does not train, so --{option} does not apply; see `gemrl theory`")
 
     if options.dry_run:
-        print(f"would run the experiments of `gemrl theory` in {out}; takes a minute or two")
+        echo(f"would run the experiments of `gemrl theory` in {out}; takes a minute or two")
         return DONE
     return show_theory(out)
 
@@ -167,20 +168,20 @@ def _print_plan(chosen: Study, plans: list[PlannedRun], workers: int, out: Path)
     done = [plan for plan in plans if plan.done]
     rest = [plan for plan in plans if plan not in done]
     started = sum(holds_run(plan.job.folder) for plan in rest)
-    print(f"{chosen.name}: {chosen.title}")
+    echo(f"{chosen.name}: {chosen.title}")
     lists = {"recipe": chosen.algos, "environment": chosen.envs, "seed": chosen.seeds}
-    sizes = " x ".join(counted(len(values), noun) for noun, values in lists.items()) + f", {chosen.steps:,} steps"
-    print(f"{sizes}; in {out}: {len(done)} done, {started} unfinished, {len(rest) - started} not started")
+    sizes = " x ".join(counted(len(values), noun) for noun, values in lists.items()) + f", {counted(chosen.steps, 'step')}"
+    echo(f"{sizes}; in {out}: {len(done)} done, {started} unfinished, {len(rest) - started} not started")
     idle = sorted({plan.trial.entry.label for plan in rest if chosen.steps <= plan.facts["recipe"]["learning_starts"]})
     if idle:
-        print(f"warning: {chosen.steps:,} steps are all warm-up for {', '.join(idle)}; set a smaller learning_starts")
+        echo(f"warning: nothing is learned in {counted(chosen.steps, 'step')} of {', '.join(idle)}; lower learning_starts")
     changed = sum(bool(other_source(describe(plan.job.folder))) for plan in plans if holds_run(plan.job.folder))
     if changed:
-        print(f"note: gemrl's code has changed since {changed} of these runs started (see `source` in their run.json)")
+        echo(f"note: gemrl's code has changed since {changed} of these runs started (see `source` in their run.json)")
     if rest:
         estimate = Estimate(plans)
         seconds = makespan([estimate.left(plan, run_progress(plan.job.folder)) for plan in rest], workers)
-        print(f"about {duration_text(seconds)} with {workers} at a time, {estimate.source}", flush=True)
+        echo(f"about {duration_text(seconds)} with {workers} at a time, {estimate.source}")
 
 
 def _run_all(name: str, plans: list[PlannedRun], executor: Executor, out: Path, keep: Keep) -> int:
@@ -205,14 +206,14 @@ def _print_result(runner: StudyRunner, name: str, out: Path, say: Callable[[str]
 
     done, failed, stopped = (len(runner.in_state(state)) for state in (State.DONE, State.FAILED, State.STOPPED))
     if stopped:
-        say(f"interrupted: {done} of {len(runner.all)} runs are done; the same command continues the others")
+        say(f"interrupted: {done} of {counted(len(runner.all), 'run')} done; the same command continues the rest")
         return INTERRUPTED
     for tracked in runner.in_state(State.FAILED):
         say(f"failed: {tracked.plan.trial}: {tracked.reason} ({tracked.plan.job.log})")
     if failed:
-        say(f"{done} of {len(runner.all)} runs are done, {failed} failed; the same command tries them again")
+        say(f"{done} of {counted(len(runner.all), 'run')} done, {failed} failed; the same command tries again")
         return FAILED
-    say(f"all {done} runs are done: {out}")
+    say(f"{counted(done, 'run')} done: {out}")
     say(f"next: gemrl report {out}")
     say(f"      gemrl figure {name} --runs {out}")
     return DONE

@@ -13,6 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from gemrl.core.text import counted, printable
 from gemrl.experiments.studies.estimates import Estimate, RunProgress, duration_text, makespan, run_progress
 from gemrl.experiments.studies.runner import State, StudyRunner, TrackedRun
 
@@ -63,7 +64,7 @@ class StudyDisplay:
 
     def say(self, line: str) -> None:
         """Prints a line, above the table if there is one."""
-        self.console.print(line, highlight=False, markup=False, soft_wrap=True)
+        self.console.print(printable(line), highlight=False, markup=False, soft_wrap=True)
 
     def refresh(self) -> None:
         """Updates the table or prints a line, if it is time."""
@@ -93,7 +94,7 @@ class StudyDisplay:
         for tracked, progress in rows[:room]:
             steps = tracked.plan.facts["steps"]
             table.add_row(
-                Text(str(tracked.plan.trial), no_wrap=True, overflow="ellipsis"),
+                Text(printable(str(tracked.plan.trial)), no_wrap=True, overflow="ellipsis"),
                 ProgressBar(total=steps, completed=progress.step, width=16),
                 f"{progress.step:,} of {steps:,}" if progress.step else "",
                 f"{progress.speed:,.0f}" if progress.speed and tracked.state is State.RUNNING else "",
@@ -107,7 +108,7 @@ class StudyDisplay:
     def _summary(self, runner: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> str:
         """How many runs are done, and an estimate of the time left."""
         done, failed = (len(runner.in_state(state)) for state in (State.DONE, State.FAILED))
-        summary = f"{done} of {len(runner.all)} runs done" + (f", {failed} failed" if failed else "")
+        summary = f"{done} of {counted(len(runner.all), 'run')} done" + (f", {failed} failed" if failed else "")
         waiting = runner.in_state(State.WAITING, State.ELSEWHERE)
         if not running and not waiting:
             return summary

@@ -1,8 +1,12 @@
-"""Small phrases for messages."""
+"""Prints lines of text."""
 
 from __future__ import annotations
 
+import sys
 
-def counted(number: int, noun: str) -> str:
-    """A number with its noun, such as "1 run" or "12 runs"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+from gemrl.core.text import printable
+
+
+def echo(line: str, *, error: bool = False) -> None:
+    """Prints a line, to standard error if it is an `error`. Every command prints through here or through `Terminal`."""
+    print(printable(line), file=sys.stderr if error else sys.stdout, flush=True)

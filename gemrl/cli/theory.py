@@ -15,7 +15,8 @@ from gemrl.analysis.figures.theory import draw
 from gemrl.analysis.theory.evidence import Finding
 from gemrl.analysis.theory.experiments import EXPERIMENTS
 from gemrl.analysis.theory.theorems import FULL, QUICK, Budget
-from gemrl.cli.arguments import whole
+from gemrl.cli.arguments import path, whole
+from gemrl.cli.text import echo
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.exit_codes import DONE
 from gemrl.core.files import write_bytes, write_json
@@ -25,7 +26,7 @@ from gemrl.experiments.versions import versions
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command to its parser."""
     parser.description = "Check the paper's theorems by experiment: a figure and a one-line verdict for each."
-    parser.add_argument("--out", type=Path, default=Path("theory"), metavar="DIR", help="output folder (default: theory)")
+    parser.add_argument("--out", type=path, default=Path("theory"), metavar="DIR", help="output folder (default: theory)")
     parser.add_argument(
         "--full", action="store_true", help="more MDPs, seeds and samples for smoother figures; takes much longer"
     )
@@ -42,14 +43,14 @@ def show_theory(folder: Path, *, full: bool = False, seed: int = 0) -> int:
         for number, name in enumerate(EXPERIMENTS):
             finding = run(name, budget, np.random.default_rng([seed, number]))
             write_bytes(picture(folder, name), draw(finding))
-            print(finding.line, flush=True)
+            echo(finding.line)
             lines.append(finding.line)
         facts = {"seed": seed, "budget": dataclasses.asdict(budget), "verdicts": lines}
         made_with = versions() | {"matplotlib": importlib.metadata.version("matplotlib")}
         write_json(folder / "theory.json", {**facts, "versions": made_with})
     except OSError as error:
         raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
-    print(f"wrote figures to {folder}")
+    echo(f"wrote figures to {folder}")
     return DONE
 
 

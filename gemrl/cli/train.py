@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from gemrl.algorithms.registry import recipe
 from gemrl.analysis.figures.learning_curve import learning_curve
-from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, count, fraction, whole
+from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, count, fraction, path, whole
 from gemrl.cli.console import Terminal
 from gemrl.core.exit_codes import DONE, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
@@ -36,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--steps", type=count, default=1_000_000, metavar="N", help="number of environment steps (default: 1,000,000)"
     )
     parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
-    parser.add_argument("--run", type=Path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
+    parser.add_argument("--run", type=path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
     parser.add_argument(
         "--set",
         action="extend",

@@ -68,6 +68,10 @@ class ModelFileError(GemrlError):
     exit_code = FAILED
 
 
+class MissingFile(ModelFileError):
+    """A file does not exist."""
+
+
 DAMAGED = (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError, MemoryError)
 """Exceptions that are raised when a JSON file holds values of unexpected types or ranges."""
 

@@ -1,4 +1,4 @@
-"""Reading and writing files: writes are atomic, reads verify checksums. Reading a file never runs code."""
+"""Reading and writing files: writes are atomic, reads verify checksums and schemas. Reading a file never runs code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from typing import Any, BinaryIO
 import numpy as np
 from safetensors import SafetensorError, safe_open
 
-from gemrl.core.exceptions import ModelFileError
+from gemrl.core.exceptions import BadValue, ModelFileError
+from gemrl.core.reading import open_regular, parse_json, read_limited
+from gemrl.core.schema import ANY_JSON, FileKind, problem, shown
+from gemrl.core.validation import physical_memory
 
 CHUNK = 1 << 22
 """Bytes that are written and hashed at a time, so that no array is held in memory twice."""
@@ -83,60 +86,63 @@ def write_bytes(path: Path, data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> str:
-    """Replaces a JSON file atomically; returns its SHA-256."""
-    return write_bytes(path, _json(content))
+def write_json(path: Path, content: Mapping[str, Any], kind: FileKind = ANY_JSON) -> str:
+    """Replaces a JSON file atomically; returns its SHA-256. Raises BadValue if it could not be read again."""
+    return write_bytes(path, _json(content, kind))
 
 
-def write_sealed(path: Path, content: Mapping[str, Any]) -> str:
+def write_sealed(path: Path, content: Mapping[str, Any], kind: FileKind = ANY_JSON) -> str:
     """Replaces a JSON file that contains its own checksum as `seal`; returns the SHA-256 of the file."""
-    return write_bytes(path, sealed(content))
+    return write_bytes(path, sealed(content, kind))
 
 
-def sealed(content: Mapping[str, Any]) -> bytes:
+def sealed(content: Mapping[str, Any], kind: FileKind = ANY_JSON) -> bytes:
     """The bytes of a JSON file that contains its own checksum as `seal`."""
-    return _json({**content, "seal": _seal(content)})
+    return _json({**content, "seal": _seal(content)}, kind)
 
 
-def _json(content: Mapping[str, Any]) -> bytes:
-    return (json.dumps(content, indent=2) + "\n").encode()
-
-
-def read_json(path: Path) -> dict[str, Any]:
-    """The object in a JSON file."""
+def _json(content: Mapping[str, Any], kind: FileKind) -> bytes:
+    """The bytes of a JSON file. Raises BadValue unless they can be read again."""
+    data = (json.dumps(content, indent=2) + "\n").encode()
     try:
-        content = json.loads(path.read_bytes())
-    except OSError as error:
-        raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from None
-    except (ValueError, RecursionError):
-        raise ModelFileError(f"{path} is damaged: not JSON") from None
-    if not isinstance(content, dict):
-        raise ModelFileError(f"{path} is damaged: not a JSON object")
+        if len(data) > kind.limit:
+            raise ModelFileError(f"it would have {len(data):,} bytes, and {kind.limit:,} is the limit")
+        if reason := problem(parse_json(data, "it"), kind.schema):
+            raise ModelFileError(reason)
+    except ModelFileError as error:
+        raise BadValue(f"cannot write {kind.name}: {error}") from None
+    return data
+
+
+def read_json(path: Path, kind: FileKind = ANY_JSON, *, links: bool = True) -> dict[str, Any]:
+    """The object in a JSON file. Raises if it does not fit its schema; `links` says whether a link is followed."""
+    content = parse_json(read_limited(path, kind.limit, links=links), path)
+    if reason := problem(content, kind.schema):
+        raise ModelFileError(f"{path} is damaged: {reason}")
     return content
 
 
-def read_sealed(path: Path, format_: int) -> dict[str, Any]:
+def read_sealed(path: Path, format_: int, kind: FileKind = ANY_JSON) -> dict[str, Any]:
     """The content that `write_sealed` wrote, without the seal. Raises if the format differs or the file was altered."""
-    content = read_json(path)
+    content = parse_json(read_limited(path, kind.limit), path)
     if content.get("format") != format_:
-        raise ModelFileError(f"{path} has format {str(content.get('format'))[:20]}; this version of gemrl reads format {format_}")
+        raise ModelFileError(f"{path} has format {shown(content.get('format'))}; this version of gemrl reads format {format_}")
     seal = content.pop("seal", None)
     if seal != _seal(content):
         raise ModelFileError(f"{path} is damaged: its checksum does not match")
+    if reason := problem(content, kind.schema):
+        raise ModelFileError(f"{path} is damaged: {reason}")
     return content
 
 
 def _seal(content: Mapping[str, Any]) -> str:
-    try:
-        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-    except (RecursionError, UnicodeError):
-        return ""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def digest_of(path: Path) -> str:
-    """The SHA-256 of a file."""
+    """The SHA-256 of a regular file that would fit into the memory of this machine."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path, physical_memory()) as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise ModelFileError(f"cannot read {path}: {error.strerror or error}") from None

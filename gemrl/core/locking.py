@@ -39,9 +39,11 @@ def exclusive(folder: Path) -> Iterator[None]:
     """Holds the folder's lock; creates the folder if it does not exist."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        handle = os.open(folder / LOCK, flags, 0o666)
     except OSError as error:
-        raise RunFolderError(f"cannot write to {folder}: {error.strerror or error}") from None
+        reason = f"{LOCK} is a link, so remove it" if error.errno == errno.ELOOP else error.strerror or error
+        raise RunFolderError(f"cannot write to {folder}: {reason}") from None
     _held.add(handle)
     try:
         try:

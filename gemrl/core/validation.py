@@ -9,12 +9,13 @@ import sys
 from typing import Any
 
 from gemrl.core.exceptions import BadValue
+from gemrl.core.text import short_repr
 
 LARGEST = 1_000_000_000
 """The largest whole number that a field or option may have: sums of two still fit the 32-bit integers of compiled programs."""
 
 MAX_ENVS, MAX_THREADS, MAX_SEED = 4096, 1024, 2**32 - 1
-"""The largest number of environments that are stepped together, the largest number of threads, and the largest seed."""
+"""The largest number of environments of a run, which are stepped in turn, of threads, and the largest seed."""
 
 
 def check_number(name: str, value: object, low: float, high: float = math.inf, *, whole: bool = False) -> None:
@@ -27,7 +28,7 @@ def check_number(name: str, value: object, low: float, high: float = math.inf, *
         return
     too_large = f"of at most {most:,}" if numeric and number > most and whole else f"of at least {low:,}"
     span = too_large if high == math.inf else f"from {low:,} to {high:,}"
-    raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {_shown(value)}")
+    raise BadValue(f"{name} must be a {'whole ' if whole else ''}number {span}, not {short_repr(value)}")
 
 
 def check_seed(name: str, seed: object) -> None:
@@ -35,16 +36,14 @@ def check_seed(name: str, seed: object) -> None:
     check_number(name, seed, 0, MAX_SEED, whole=True)
 
 
-def _shown(value: object) -> str:
-    """A value as text. Python refuses to print integers of thousands of digits."""
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return f"a number of {int(math.log10(abs(value))) + 1:,} digits"
-    return repr(value)
+def physical_memory() -> int:
+    """The memory of this machine, in bytes."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def check_memory(needed: int, field: str, what: str = "memory") -> None:
     """Raises if `needed` bytes would not fit this machine; `field` sets the size."""
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    available = physical_memory()
     if needed > available:
         raise BadValue(
             f"the {what} would take {needed / 1e9:,.1f} GB, but this machine has {available / 1e9:,.1f} GB: set a smaller {field}"

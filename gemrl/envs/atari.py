@@ -13,6 +13,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.utils import RecordConstructorArgs
 from gymnasium.wrappers import (
     AtariPreprocessing,
     FrameStackObservation,
@@ -49,14 +50,19 @@ def make_atari(env_id: str, **kwargs: Any) -> gym.Env:
 
 def make_minatar(env_id: str, **kwargs: Any) -> gym.Env:
     """A MinAtar game, with an id such as MinAtar/Breakout-v1."""
-    return _ForgetLastAction(gym.make(env_id, disable_env_checker=True, **kwargs))
+    return _ProperReset(gym.make(env_id, disable_env_checker=True, **kwargs))
 
 
-class _ForgetLastAction(gym.Wrapper):
-    """Clears the last action at a reset: MinAtar's sticky actions would otherwise repeat one of the previous episode."""
+class _ProperReset(gym.Wrapper, RecordConstructorArgs):
+    """What MinAtar's reset leaves out: it keeps the last action, which its sticky actions would repeat, and `np_random`."""
+
+    def __init__(self, env: gym.Env) -> None:
+        RecordConstructorArgs.__init__(self)  # so that gymnasium can make such an environment from its spec
+        super().__init__(env)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
         self.unwrapped.game.last_action = 0  # type: ignore[attr-defined]
+        gym.Env.reset(self.unwrapped, seed=seed)  # seeds np_random, as gymnasium's check_env demands; the games do not use it
         return self.env.reset(seed=seed, options=options)
 
 

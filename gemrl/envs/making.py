@@ -14,8 +14,9 @@ from typing import Any
 import gymnasium as gym
 
 from gemrl.core.env_names import is_atari
-from gemrl.core.exceptions import CannotMake, GemrlError, MissingExtra
+from gemrl.core.exceptions import CannotMake, GemrlError, MissingExtra, UnknownName
 from gemrl.core.suggestions import unknown
+from gemrl.envs.packages import requirement_of, where_to_find
 
 EXTRAS = {"mujoco": "mujoco", "imageio": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d"}
 EXTRAS |= {"ale_py": "atari", "cv2": "atari", "opencv": "atari", "minatar": "minatar"}
@@ -36,11 +37,19 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
     except gym.error.Error as error:
         if name in gym.registry:
             raise CannotMake(f"cannot make {env_id}: {first_line(error)}") from None
-        raise unknown("environment", env_id, gym.registry, "; any registered gymnasium id or package.module:Env-v0") from None
+        raise _unknown(env_id) from None
     except GemrlError:
         raise
     except Exception as error:
         raise CannotMake(f"cannot make {env_id}: {first_line(error)}") from None
+
+
+def _unknown(env_id: str) -> GemrlError:
+    """The error for an id that gymnasium does not know: where to find it, or the nearest known id."""
+    if hint := where_to_find(env_id):
+        return UnknownName(f"unknown environment {env_id!r}: {hint}")
+    known = [env_id[: env_id.rfind(":") + 1] + name for name in gym.registry]
+    return unknown("environment", env_id, known, "; any registered gymnasium id or package.module:Env-v0")
 
 
 def _maker(name: str) -> Callable[..., gym.Env]:
@@ -84,6 +93,8 @@ def _import(module: str) -> None:
         missing = (error.name or "").split(".")[0]
         if missing in EXTRAS:
             raise MissingExtra(f"{missing} is not installed: pip install 'gemrl[{EXTRAS[missing]}]'") from None
+        if requirement := requirement_of(missing):
+            raise MissingExtra(f"{missing} is not installed: pip install {requirement}") from None
         raise CannotMake(f"cannot import {module!r}: {first_line(error)}") from None
     except Exception as error:
         raise CannotMake(f"importing {module!r} failed: {first_line(error)}") from None

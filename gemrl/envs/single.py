@@ -101,7 +101,7 @@ class Task:
         actions = saved.arrays["actions"]
         layout = self.spaces.layout
         fit("actions", actions, (len(actions), layout.action), layout.action_dtype)
-        if saved.arrays.keys() != self.snapshot().arrays.keys():
+        if saved.arrays.keys() != self.snapshot().arrays.keys() or saved.facts["episodes"] < 1:
             return None
         if self._game is not None:
             self.restore(saved)

@@ -15,10 +15,14 @@ from gemrl.core.processes import env_call
 from gemrl.core.seeding import derived_seed
 from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import EpisodeResult, Step, Transition
+from gemrl.core.text import counted
 from gemrl.envs.checking import check_rewards, checked_observation, checked_observations
 from gemrl.envs.making import NamedEnv
 from gemrl.envs.single import Task
 from gemrl.envs.spaces import Spaces
+
+MAX_LANES = 65_536
+"""The largest number of environments that are stepped together: a model of as many can be saved and loaded."""
 
 
 class Tasks:
@@ -249,7 +253,7 @@ def spaces_of(env: Any) -> Spaces:
 def check_lanes(lanes: int, given: int) -> None:
     """Raises unless the number of environments matches the lanes of the memory."""
     if given != lanes:
-        raise BadValue(f"the model's memory is for {lanes} environments, not {given}")
+        raise BadValue(f"the model's memory is for {counted(lanes, 'environment')}, not {given}")
 
 
 def make_envs(env: Any, n_envs: int = 1) -> Any:

@@ -21,6 +21,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gemrl.core.exceptions import ModelFileError, RunBroken
 from gemrl.core.files import TEMPORARY, check_digest, digest_of, read_sealed, sync_folder, write_bytes, write_sealed
+from gemrl.core.links import refuse_links_between
+from gemrl.core.reading import CSV_BYTES, read_limited
+from gemrl.experiments.schemas import STATE_FILE
 
 if TYPE_CHECKING:
     from gemrl.training.model import Model
@@ -30,6 +33,9 @@ FORMAT = 1
 
 KEPT = 2
 """How many complete checkpoints are kept."""
+
+MAX_DIGITS = 18
+"""The longest name of a checkpoint, which is its step."""
 
 SECONDS, SHARE = 60.0, 0.04
 """By default, seconds between checkpoints, and the largest share of the time spent on writing them."""
@@ -55,6 +61,7 @@ def folder_of(run: Path) -> Path:
 
 def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str, str]) -> Path:
     """Writes a checkpoint and removes all but the newest ones."""
+    refuse_links_between(run, folder_of(run))
     folder_of(run).mkdir(exist_ok=True)
     target = folder_of(run) / f"{model.num_timesteps:09d}"
     temporary = folder_of(run) / f"{TEMPORARY}{secrets.token_hex(4)}"
@@ -63,7 +70,8 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
         model.save(temporary / "model", memory=True)
         digests = {name: write_bytes(temporary / name, text.encode()) for name, text in texts.items()}
         digests["model.json"] = digest_of(temporary / "model.json")
-        write_sealed(temporary / "state.json", {"format": FORMAT, "sha256": digests, "facts": dict(facts)})
+        state = {"format": FORMAT, "sha256": digests, "facts": dict(facts)}
+        write_sealed(temporary / "state.json", state, STATE_FILE)
         shutil.rmtree(target, ignore_errors=True)  # an existing one is of the same step
         os.rename(temporary, target)
     except BaseException:
@@ -77,15 +85,14 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
 
 def read(folder: Path) -> Checkpoint:
     """A checkpoint, after checking its checksums. The arrays are checked when the model is loaded."""
-    state = read_sealed(folder / "state.json", FORMAT)
-    digests, facts = state.get("sha256"), state.get("facts")
-    if not isinstance(digests, dict) or not isinstance(facts, dict) or "model.json" not in digests:
-        raise ModelFileError(f"{folder / 'state.json'} is damaged: it does not describe a checkpoint")
+    state = read_sealed(folder / "state.json", FORMAT, STATE_FILE)
+    digests, facts = state["sha256"], state["facts"]
     for name, digest in digests.items():
         if Path(name).name != name:
             raise ModelFileError(f"{folder / 'state.json'} refers to a file outside its folder")
         check_digest(folder / name, digest)
-    texts = {name: (folder / name).read_bytes().decode(errors="replace") for name in digests if name.endswith(".csv")}
+    logs = [name for name in digests if name.endswith(".csv")]
+    texts = {name: read_limited(folder / name, CSV_BYTES).decode(errors="replace") for name in logs}
     return Checkpoint(folder, facts, texts)
 
 
@@ -129,7 +136,8 @@ def clean(run: Path) -> None:
 
 def _all(run: Path) -> list[Path]:
     """The folders of complete checkpoints, newest first."""
-    return sorted((folder for folder in folder_of(run).glob("[0-9]*") if folder.name.isdecimal()), key=_step, reverse=True)
+    named = (folder for folder in folder_of(run).glob("[0-9]*") if folder.name.isdecimal() and len(folder.name) <= MAX_DIGITS)
+    return sorted(named, key=_step, reverse=True)
 
 
 def _step(folder: Path) -> int:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from gemrl.core.env_names import STICKY, is_atari, path_name
-from gemrl.core.exceptions import RunFolderError
-from gemrl.envs.arguments import RESERVED
+from gemrl.core.env_names import STICKY, is_atari, path_name, short_name
 from gemrl.envs.making import NamedEnv
 
 
@@ -20,9 +17,7 @@ def default_evaluations(env_id: str) -> tuple[int, int]:
 
 def env_args(run: Mapping[str, Any]) -> dict[str, Any]:
     """The environment arguments in the description of a run. Older runs have none."""
-    found = run.get("env_args", {})
-    if not isinstance(found, dict) or not all(key.isidentifier() and key not in RESERVED for key in found):
-        raise RunFolderError("env_args in run.json is damaged: it must map argument names to values")
+    found: dict[str, Any] = run.get("env_args", {})
     return found
 
 
@@ -42,14 +37,7 @@ def unusual_args(run: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in env_args(run).items() if (key, value) != (STICKY, 0.0)}
 
 
-MAX_NAME_BYTES = 200
-"""Longest name of a folder; file systems allow 255 bytes."""
-
-
 def env_folder(run: Mapping[str, Any]) -> str:
     """A folder name for the environment of a run and its arguments."""
     arguments = (re.sub(r"[^\w.=,-]+", "-", f"{key}={value}") for key, value in unusual_args(run).items())
-    name = ",".join((path_name(run["env"]), *arguments))
-    if len(name.encode()) <= MAX_NAME_BYTES:
-        return name
-    return f"{name[:40]}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return short_name(",".join((path_name(run["env"]), *arguments)))

@@ -6,7 +6,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from gemrl.core.exceptions import ModelFileError, RunFolderError
+from gemrl.core.exceptions import RunFolderError
+from gemrl.core.reading import exists, is_folder
 from gemrl.experiments.run_folder import SEALED, describe
 from gemrl.training.model import Model
 from gemrl.training.model_files import ModelFiles
@@ -15,13 +16,10 @@ from gemrl.training.models import model_class
 
 def load(path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Model:
     """The trained model in a run folder, or the model saved at `path`, of any algorithm; `fields` change its recipe."""
-    if Path(path).is_dir():
+    if is_folder(path):
         describe(path)
         path = Path(path) / "model"
-        if not path.with_suffix(".json").exists():
-            why = "only its results were kept" if (path.parent / SEALED).exists() else "the run ended before it saved one"
+        if not exists(path.with_suffix(".json")):
+            why = "only its results were kept" if exists(path.parent / SEALED) else "the run ended before it saved one"
             raise RunFolderError(f"{path.parent} contains no trained model: {why}")
-    algo = ModelFiles(path).read_header().get("algo")
-    if not isinstance(algo, str):
-        raise ModelFileError(f"the JSON file of {path} is damaged: it names no algorithm")
-    return model_class(algo).load(path, env, device, **fields)
+    return model_class(ModelFiles(path).read_header()["algo"]).load(path, env, device, **fields)

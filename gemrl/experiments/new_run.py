@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import secrets
 from typing import Any
 
 from gemrl.algorithms.registry import algorithm_for, recipe_for
-from gemrl.core.threads import thread_count
+from gemrl.core.threads import kept_flags, thread_count
 from gemrl.envs.spaces import Spaces
 from gemrl.experiments.description import default_evaluations, environment_of
 from gemrl.experiments.run_interface import TrainOptions
@@ -42,7 +41,7 @@ def new_description(options: TrainOptions) -> dict[str, Any]:
         "device": options.device,
         "recipe": recipe.as_dict(),
         "threads": thread_count(),
-        "xla_flags": os.environ.get("XLA_FLAGS", ""),
+        "xla_flags": kept_flags(),
         "versions": versions(),
     }
 

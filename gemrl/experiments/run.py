@@ -13,8 +13,11 @@ import numpy as np
 from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.exceptions import GemrlError, RunBroken, RunFolderError
 from gemrl.core.exit_codes import INTERRUPTED
+from gemrl.core.links import refuse_links
 from gemrl.core.locking import exclusive, is_replaced
 from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now, env_call, limit_env_calls
+from gemrl.core.text import counted
+from gemrl.core.threads import kept_flags
 from gemrl.envs.vector import make_envs
 from gemrl.experiments import checkpoints, run_folder
 from gemrl.experiments.description import env_args, env_folder, env_title, environment_of
@@ -36,6 +39,7 @@ def train_run(description: dict[str, Any], folder: Path | None, screen: Screen) 
     folder = folder or Path("runs", description["algo"], env_folder(description), str(description["seed"]))
     run_folder.check_free(folder)
     with exclusive(folder):
+        refuse_links(folder)
         run_folder.create(folder, description)
         run = _Run(folder, description, screen)
         try:
@@ -54,22 +58,25 @@ def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
     run_folder.check_resumable(folder, description, other_versions=options.other_versions)
     environment_of(description)().close()
     with exclusive(folder):
+        refuse_links(folder)
         if options.steps:
             if options.steps < description["steps"]:
-                raise RunFolderError(f"{folder} already has {description['steps']:,} steps; --steps must not be smaller")
+                raise RunFolderError(f"{folder} already has {counted(description['steps'], 'step')}; --steps must not be smaller")
             extends = options.steps > description["steps"] and run_folder.finished(folder, description["steps"])
             if extends and checkpoints.newest_step(folder) < 0:
                 raise RunFolderError(
-                    f"{folder} has no checkpoint, so it cannot continue after its {description['steps']:,} steps"
+                    f"{folder} has no checkpoint, so it cannot continue after its {counted(description['steps'], 'step')}"
                 )
             description |= {"steps": options.steps}
         if run_folder.finished(folder, description["steps"]):
-            screen.say(f"{folder} is finished: {description['steps']:,} steps; use --steps N to train for more")
+            screen.say(f"{folder} is finished: {counted(description['steps'], 'step')}; use --steps N to train for more")
             return None
         if source := other_source(description):
             screen.say(
                 f"warning: gemrl's code has changed since this run was started (source {source}); results may differ slightly"
             )
+        if description.get("xla_flags", "").split() != kept_flags().split():
+            screen.say("warning: XLA_FLAGS differ from those that this run was started with; results may differ slightly")
         if options.env_timeout:
             description |= {"env_timeout": options.env_timeout}
         return _Run(folder, description, screen).execute()
@@ -91,8 +98,8 @@ class _Run:
             found = checkpoints.newest(folder, self._load, say)
             model = found[1] if found else self._new_model()
         say(self._first_line(model.recipe))
-        if warning := model.recipe.warning(self._run["steps"]):
-            say(f"warning: {warning}, such as --set learning_starts=1000")
+        for warning in model.recipe.warnings(self._run["steps"], model.n_envs):
+            say(f"warning: {warning}")
         on_second = partial(end_now, f"stopped immediately; the last checkpoint in {folder} is kept", INTERRUPTED)
         with self._disk_errors(), Interrupts(on_second, ends=True) as interrupts:
             if found:
@@ -117,7 +124,7 @@ class _Run:
         cap = chosen.settable().get("depth")
         depth = f", depth {cap}" if cap else ""
         envs = f" x {run['n_envs']}" if run["n_envs"] > 1 else ""
-        return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {run['steps']:,} steps{depth}"
+        return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {counted(run['steps'], 'step')}{depth}"
 
     def _new_model(self) -> Model:
         """An untrained model."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import gymnasium as gym
 import numpy as np
@@ -28,6 +28,24 @@ class Attributes:
     num_timesteps: int
     _metrics: Metrics
     _task: AnyTask | None
+
+    if not TYPE_CHECKING:  # a type checker would take any name for an attribute
+
+        def __getattr__(self, name: str) -> Any:
+            """A field of the recipe, such as `batch_size`."""
+            if name not in self._fields():
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}", name=name, obj=self)
+            return self._fields()[name]
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """Sets an attribute; not a field of the recipe, which would have no effect."""
+            if name in self._fields():
+                raise AttributeError(f"{name} cannot be changed in a model; load(path, {name}=...) changes it in a saved one")
+            super().__setattr__(name, value)
+
+    def _fields(self) -> dict[str, Any]:
+        """The fields of the recipe; none before it is set."""
+        return self.recipe.settable() if "recipe" in vars(self) else {}
 
     @property
     def observation_space(self) -> gym.spaces.Box | gym.spaces.Discrete:

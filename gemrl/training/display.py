@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
+from gemrl.core.text import counted
+
 if TYPE_CHECKING:
     from gemrl.training.evaluation import Evaluation
     from gemrl.training.loop import Event
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def evaluation_line(step: int, result: Evaluation) -> str:
     """A line of text with the results of an evaluation."""
-    capped = f"  ({result.capped} of {len(result.returns)} episodes capped)" if result.capped else ""
+    capped = f"  ({result.capped} of {counted(len(result.returns), 'episode')} capped)" if result.capped else ""
     return (
         f"step {step:>9,}  return {result.return_mean:10,.1f} ± {result.return_std:,.1f}"
         f"  length {result.length_mean:,.0f}  estimation error {result.estimation_error:+,.2f}{capped}"

@@ -21,7 +21,7 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.core.validation import MAX_ENVS, check_number, check_seed
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
-from gemrl.envs.vector import AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
+from gemrl.envs.vector import MAX_LANES, AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
 from gemrl.training import saving
 from gemrl.training.attributes import Attributes
 from gemrl.training.callbacks import AnyCallback, CallbackRunner
@@ -113,6 +113,7 @@ class Model(Attributes):
         self._saved_episodes: tuple[str | None, Snapshot] | None = None  # class of the task and its snapshot, of a loaded model
         self._predictions = stream(self.seed, "predictions")
         lanes = self._task.lanes if self._task else lanes
+        check_number("n_envs", lanes, 1, MAX_LANES, whole=True)  # what can be saved can be loaded
         self.agent = make_agent(chosen, self.spaces.layout, lanes=lanes, seed=self.seed, device=self.device)
 
     def set_env(self, env: Any, force_reset: bool = True) -> None:
@@ -188,7 +189,7 @@ class Model(Attributes):
         with closing(schedule.evaluator) if schedule else nullcontext():
             if schedule:
                 schedule.evaluator.spaces.check_fits(self.spaces, for_memory=False)
-            if warning := self.recipe.warning(steps):
+            for warning in self.recipe.warnings(steps, self.n_envs):
                 warnings.warn(warning, stacklevel=2)
             self._start_at(start, reset_num_timesteps)  # only after all arguments have been checked
             if self._log:
@@ -267,8 +268,13 @@ class Model(Attributes):
         saving.save(self, path, self.snapshot() if memory else None)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", **fields: Any) -> Self:
-        """The model that `save` wrote, optionally with an environment to train in and with changed fields of its recipe."""
+    def load(
+        cls, path: str | os.PathLike[str], env: Any = None, device: str = "auto", *, force_reset: bool = True, **fields: Any
+    ) -> Self:
+        """The model that `save` wrote, optionally with an environment to train in and with changed fields of its recipe.
+
+        `force_reset` has no effect: `learn` always begins new episodes.
+        """
         return saving.load(cls, path, env, device, fields)
 
     def snapshot(self) -> Snapshot:

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 
 from gemrl.algorithms.registry import AnyRecipe
-from gemrl.core.exceptions import ModelFileError
+from gemrl.core.exceptions import MissingFile, ModelFileError
 from gemrl.core.files import read_arrays, read_sealed, replacing, sealed, write_arrays
 from gemrl.core.layout import Layout
 from gemrl.core.snapshot import Snapshot
+from gemrl.training.model_schema import MODEL_FILE
 
 FORMAT = 2
 """Version of the file format. Version 1, without checksums and memory, was never released."""
@@ -27,6 +28,8 @@ class ModelFiles:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         path = Path(path)
+        if not path.name:
+            raise ModelFileError(f"{path} is a folder, not the path of a model")
         self.stem = path.with_suffix("") if path.suffix in ENDINGS else path
         self.header = self.stem.with_name(self.stem.name + ".json")
         self.learner = self.stem.with_name(self.stem.name + ".safetensors")
@@ -39,13 +42,15 @@ class ModelFiles:
         with replacing(*arrays, self.header) as (*files, last):
             digests = [write_arrays(file, named) for file, named in zip(files, arrays.values(), strict=True)]
             checksums = dict(zip_longest(("learner", "memory"), digests))
-            last.write(sealed({"format": FORMAT, **header, "sha256": checksums, "state": memory.facts if memory else {}}))
+            content = {"format": FORMAT, **header, "sha256": checksums, "state": memory.facts if memory else {}}
+            last.write(sealed(content, MODEL_FILE))
 
     def read_header(self) -> dict[str, Any]:
         """The content of the JSON file."""
-        if not self.header.exists():
-            raise ModelFileError(f"no model at {self.stem}: {self.header.name} does not exist")
-        return read_sealed(self.header, FORMAT)
+        try:
+            return read_sealed(self.header, FORMAT, MODEL_FILE)
+        except MissingFile:
+            raise ModelFileError(f"no model at {self.stem}: {self.header.name} does not exist") from None
 
     def check_size(self, recipe: AnyRecipe, layout: Layout) -> None:
         """Raises if the recipe's networks are larger than the file. Called before any network is created."""

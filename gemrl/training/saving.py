@@ -13,7 +13,6 @@ from gemrl.algorithms.registry import RECIPES, AnyRecipe, algorithm_for, recipe
 from gemrl.core.exceptions import DAMAGED, GemrlError, ModelFileError, UnsupportedSpace
 from gemrl.core.layout import Layout
 from gemrl.core.snapshot import Snapshot
-from gemrl.core.validation import MAX_ENVS, check_number
 from gemrl.core.version import __version__
 from gemrl.envs.spaces import Spaces, space_from_dict, space_to_dict
 from gemrl.envs.vector import check_lanes, make_envs
@@ -70,7 +69,6 @@ def _from_files(
     """A model with this recipe and the arrays in the files."""
     files.check_size(chosen, spaces.layout)
     lanes = header["n_envs"]
-    check_number("n_envs", lanes, 1, MAX_ENVS, whole=True)
     source = spaces if env is None else make_envs(env, lanes)
     model = kind.from_recipe(chosen, source, seed=int(header["seed"]), device=device, n_envs=lanes)
     saved = files.read_memory(header)

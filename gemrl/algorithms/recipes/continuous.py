@@ -60,6 +60,11 @@ class Recipe(BaseRecipe):
         """The planner of the targets."""
         return self.targets.planner
 
+    @property
+    def target_steps(self) -> int | None:
+        """Environment steps between two updates of the targets; None if they follow gradient steps."""
+        return self.target_update_interval if self.targets.stored else None
+
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn with such observations and actions."""
         return not layout.choices and not layout.states

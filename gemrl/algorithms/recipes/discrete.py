@@ -63,6 +63,11 @@ class DiscreteRecipe(BaseRecipe):
         return self.targets.planner
 
     @property
+    def target_steps(self) -> int:
+        """Environment steps between two updates of the targets."""
+        return self.target_update_interval
+
+    @property
     def n_networks(self) -> int:
         """The number of networks, including students, which come last."""
         return self.n_pairs * (self.n_critics + self.students)

@@ -11,6 +11,7 @@ from gemrl.analysis.figures.curves import mark_untrained, shade_warm_up
 from gemrl.analysis.figures.encoding import encoded
 from gemrl.analysis.labels import step_label
 from gemrl.analysis.palette import BLUE, GREY, ORANGE, Style
+from gemrl.core.files import write_bytes
 from gemrl.experiments.description import env_title
 
 
@@ -30,7 +31,7 @@ def learning_curve(folder: Path) -> Path | None:
     with plt.rc_context({"font.size": 10, "text.parse_math": False}):  # names may contain dollar signs
         figure = _figure(plt, run, data)
         target = folder / "learning_curve.png"
-        target.write_bytes(encoded(figure))
+        write_bytes(target, encoded(figure))
         plt.close(figure)
     return target
 

@@ -12,6 +12,7 @@ from gemrl.algorithms.planning import LambdaReturn
 from gemrl.analysis.memory_view import MemoryView, rollouts
 from gemrl.analysis.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from gemrl.core.exceptions import BadValue
+from gemrl.core.text import counted
 
 COLOURS, MARKERS = (BLUE, ORANGE, GREEN, PURPLE), "osD^"
 """Colour and marker of each critic pair; markers distinguish pairs without colour."""
@@ -55,7 +56,7 @@ class View:
             return int(np.ptp(self.trajectory.length[:, : self.rows], axis=0).argmax()) + 1
         if self.chosen_step > self.rows:
             drawn = f", of which {SHOWN:,} are drawn" if self.rows < len(self.trajectory) else ""
-            count = f"{len(self.trajectory):,} steps{drawn}"
+            count = f"{counted(len(self.trajectory), 'step')}{drawn}"
             raise BadValue(f"there is no step {self.chosen_step} to draw: episode {self.episode} has {count}")
         return self.chosen_step
 
@@ -72,7 +73,9 @@ def draw_rewards(axes: Any, view: View) -> None:
     axes.set(ylabel="reward r", xlim=_span(view))
     total, ending = view.trajectory.reward.sum(), view.trajectory.ending
     first = f"the first {view.rows:,} of " if view.rows < len(view.trajectory) else ""
-    title = f"episode {view.episode} in memory: {first}{len(view.trajectory):,} steps, total reward {total:,.1f}, {ending}"
+    title = (
+        f"episode {view.episode} in memory: {first}{counted(len(view.trajectory), 'step')}, total reward {total:,.1f}, {ending}"
+    )
     axes.set_title(title)
 
 

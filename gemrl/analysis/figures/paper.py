@@ -17,6 +17,7 @@ from gemrl.analysis.results.run import Run, task_name
 from gemrl.core.env_names import STICKY
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.suggestions import unknown
+from gemrl.core.text import counted
 from gemrl.experiments.studies.catalog import STUDIES
 from gemrl.experiments.studies.study import Study
 
@@ -236,5 +237,5 @@ def _missing(figure: Figure, collection: Collection, envs: Sequence[str]) -> lis
     unfinished = [run for run in collection.unfinished() if run.env in envs]
     used = [run for run in unfinished if run in collection.shown(run.method, run.env)]
     if unfinished:
-        lines.append(f"{len(unfinished)} runs are not finished; {len(unfinished) - len(used)} of them are left out")
+        lines.append(f"not finished: {counted(len(unfinished), 'run')}; left out of them: {len(unfinished) - len(used)}")
     return [*lines, *(f"left out: {reason}" for reason in collection.left_out)]

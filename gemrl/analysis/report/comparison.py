@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from gemrl.analysis.report.summary import Record
 from gemrl.analysis.results.collection import Collection
 from gemrl.analysis.results.run import task_name
-from gemrl.core.exceptions import BadValue
+from gemrl.core.exceptions import BadValue, ModelFileError
+from gemrl.core.reading import CSV_BYTES, csv_rows, read_limited
 from gemrl.core.suggestions import nearest
 
 COLUMNS = ("method", "env", "step", "return")
@@ -35,26 +36,24 @@ class Point(NamedTuple):
 def read_points(file: Path) -> list[Point]:
     """The rows of a CSV file with the columns method, env, step, return and, optionally, source."""
     try:
-        with file.open(newline="", encoding="utf-8-sig") as text:
-            reader = csv.DictReader(text)
-            names = reader.fieldnames or []
-            for column in COLUMNS:
-                if column not in names:
-                    hint = nearest(column, names, f"; it has {', '.join(names) or 'none'}")
-                    raise BadValue(f"{file} has no column {column!r}{hint}")
-            points = [_point(row, f"{file}, line {reader.line_num}") for row in reader]
-    except OSError as error:
-        raise BadValue(f"cannot read {file}: {error.strerror or error}") from None
-    except (UnicodeError, csv.Error) as error:
-        raise BadValue(f"{file} is not a CSV file: {error}") from None
+        rows = csv_rows(read_limited(file, CSV_BYTES), file, "utf-8-sig")
+        names = next(rows, (0, []))[1]
+        for column in COLUMNS:
+            if column not in names:
+                hint = nearest(column, names, f"; it has {', '.join(names) or 'none'}")
+                raise BadValue(f"{file} has no column {column!r}{hint}")
+        points = [_point(names, row, f"{file}, line {number}") for number, row in rows]
+    except ModelFileError as error:
+        raise BadValue(str(error)) from None
     if not points:
         raise BadValue(f"{file} has no rows")
     return points
 
 
-def _point(row: dict[str | Any, str | Any], where: str) -> Point:
+def _point(names: Sequence[str], fields: Sequence[str], where: str) -> Point:
     """One row as a point; errors begin with `where`."""
-    if None in row:
+    row: dict[str, str | None] = dict(zip_longest(names, fields[: len(names)]))
+    if len(fields) > len(names):
         raise BadValue(f"{where}: more fields than columns; put numbers with commas in quotes")
     numbers = []
     for column in ("step", "return"):

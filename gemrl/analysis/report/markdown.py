@@ -6,6 +6,7 @@ import math
 
 from gemrl.analysis.report.summary import Record, score_rows
 from gemrl.analysis.results.collection import Collection
+from gemrl.core.text import counted
 
 MAX_DECIMALS = 6
 
@@ -46,5 +47,5 @@ def _runs(collection: Collection, env: str) -> str:
     """The number of runs per method and the step at which they are compared."""
     counts = {len(group) for method in collection.methods if (group := collection.of(method, env))}
     few, many = min(counts), max(counts)
-    number = str(many) if few == many else f"{few} to {many}"
-    return f"{number} {'run' if many == 1 else 'runs'}, {collection.final_step(env):,} steps"
+    number = counted(many, "run") if few == many else f"{few} to {many} runs"
+    return f"{number}, {collection.final_step(env):,} steps"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import html
 import json
 import math
@@ -16,16 +15,13 @@ import numpy as np
 from gemrl.analysis.labels import step_label
 from gemrl.analysis.palette import styles
 from gemrl.analysis.report import summary
+from gemrl.analysis.report.videos import Videos
 from gemrl.analysis.results.collection import Collection
 from gemrl.analysis.results.run import Run
 from gemrl.analysis.results.scales import scale
 from gemrl.core.exceptions import MissingExtra, RunFolderError
 from gemrl.core.files import write_bytes
 from gemrl.core.version import __version__
-
-VIDEO_TYPES = {".mp4": "video/mp4", ".webm": "video/webm", ".gif": "image/gif"}
-VIDEO_LIMIT, TOTAL_VIDEO_LIMIT = 20_000_000, 100_000_000
-"""The largest size, in bytes, of one video and of all videos in a page."""
 
 SCRIPTS = ("base", "tables", "charts", "curves", "overall", "sections", "run", "start")
 """The scripts of the page, in the order in which they run."""
@@ -69,8 +65,7 @@ def page(collection: Collection, *, title: str | None = None, videos: bool = Tru
 def contents(collection: Collection, title: str, *, videos: bool, others: Sequence[summary.Record]) -> summary.Record:
     """All data that the page shows."""
     style = styles([*collection.methods, *(other["method"] for other in others)])
-    budget = [TOTAL_VIDEO_LIMIT] if videos else None
-    notes: list[str] = []
+    reader = Videos(collection.folder) if videos else None
     envs = []
     for env in collection.envs:
         known = {
@@ -92,16 +87,16 @@ def contents(collection: Collection, title: str, *, videos: bool, others: Sequen
         "shared": summary.shared_rows(collection, others),
         "cost": summary.cost_rows(collection),
         "recipes": summary.recipe_differences(collection),
-        "runs": [_run(run, collection, budget, notes) for run in collection.runs],
+        "runs": [_run(run, collection, reader) for run in collection.runs],
         "leftOut": [reason.replace(f"{collection.folder}/", "") for reason in collection.left_out],
-        "notes": notes,
+        "notes": reader.notes if reader else [],
     }
 
 
 COLUMNS = {"returns": "return_mean", "errors": "estimation_error"}
 
 
-def _run(run: Run, collection: Collection, budget: list[int] | None, notes: list[str]) -> summary.Record:
+def _run(run: Run, collection: Collection, videos: Videos | None) -> summary.Record:
     """The data of one run: curve, settings, versions and videos."""
     return {
         "method": run.method,
@@ -119,26 +114,8 @@ def _run(run: Run, collection: Collection, budget: list[int] | None, notes: list
         "recipe": run.recipe,
         "versions": run.description.get("versions", {}),
         "facts": {name: value for name, value in run.description.items() if name not in SHOWN_ELSEWHERE},
-        "videos": _videos(run, budget, notes) if budget is not None else [],
+        "videos": videos.of(run) if videos else [],
     }
-
-
-def _videos(run: Run, budget: list[int], notes: list[str]) -> list[summary.Record]:
-    """The videos in the folder of a run, base64-encoded, as long as the size limits allow."""
-    found = []
-    for file in sorted([*run.folder.glob("*"), *run.folder.glob("videos/*")]):
-        kind = VIDEO_TYPES.get(file.suffix.lower())
-        if kind is None or not file.is_file():
-            continue
-        size = file.stat().st_size
-        if size > min(VIDEO_LIMIT, budget[0]):
-            limit, what = (VIDEO_LIMIT, "one video") if size > VIDEO_LIMIT else (TOTAL_VIDEO_LIMIT, "all videos")
-            video = f"{file.name} of {run.method} on {run.env}, seed {run.seed}"
-            notes.append(f"{video}, is left out: it exceeds the limit of {limit / 1e6:.0f} MB for {what}")
-            continue
-        budget[0] -= size
-        found.append({"name": file.name, "kind": kind, "data": base64.b64encode(file.read_bytes()).decode()})
-    return found
 
 
 def plain(value: Any) -> Any:

@@ -10,7 +10,7 @@ import numpy as np
 
 from gemrl.analysis.results.collection import Collection
 from gemrl.analysis.results.run import Run
-from gemrl.core.env_names import path_name
+from gemrl.core.env_names import path_name, short_name
 from gemrl.core.exceptions import RunFolderError
 from gemrl.core.files import write_bytes
 
@@ -36,7 +36,7 @@ def paths(collection: Collection, out: Path) -> dict[Path, Path]:
     count: Counter[tuple[str, str]] = Counter()
     found = {}
     for run in sorted(collection.runs, key=lambda run: (run.method, run.env, run.seed, run.folder)):
-        method, env = path_name(run.method), path_name(run.env)
+        method, env = short_name(path_name(run.method)), short_name(path_name(run.env))
         count[method, env] += 1
         found[run.folder] = out / method / f"{env}_{count[method, env]}" / "evaluations.npz"
     return found

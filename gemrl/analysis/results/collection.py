@@ -87,7 +87,11 @@ def collect(folder: Path) -> Collection:
         raise RunFolderError(f"{folder} is not a folder")
     found: list[Run] = []
     unreadable: list[str] = []
-    study = _study(folder)
+    study: dict[str, Any] = {}
+    try:
+        study = read_study_file(folder, strict=False)
+    except RunFolderError as error:
+        unreadable.append(str(error))
     for path in sorted(_run_folders(folder)):
         try:
             run = read_run(path, folder, study)
@@ -115,7 +119,7 @@ def _run_folders(folder: Path) -> Iterator[Path]:
         real = os.path.realpath(path)
         if real in seen:
             subfolders.clear()
-        elif "run.json" in files:
+        elif "run.json" in (*files, *subfolders):  # what is not a file will be named
             yield Path(path)
         seen.add(real)
 
@@ -148,11 +152,6 @@ def _too_short(collection: Collection) -> list[str]:
     short = [run for run in collection.runs if run.finished and run not in collection.of(run.method, run.env)]
     reason = "{} ends at step {:,}, but runs on {} are compared at step {:,}"
     return [reason.format(run.folder, run.last_step, run.env, collection.final_step(run.env)) for run in short]
-
-
-def _study(folder: Path) -> dict[str, Any]:
-    """The study.json of a study's folder, if it has one that can be used."""
-    return read_study_file(folder, strict=False)
 
 
 def _with_env_titles(found: Sequence[Run]) -> list[Run]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,9 +12,8 @@ import numpy as np
 
 from gemrl.algorithms.registry import general_name
 from gemrl.core.env_names import id_of
-from gemrl.core.exceptions import DAMAGED, RunFolderError
+from gemrl.core.exceptions import RunFolderError
 from gemrl.experiments import run_folder
-from gemrl.experiments.description import env_args
 from gemrl.experiments.run_logs import Timing, read_evaluations, read_timings
 
 SCORED_FRACTION = 0.1
@@ -103,26 +101,10 @@ def stacked(group: Sequence[Run], column: str = "return_mean") -> tuple[np.ndarr
 
 def read_run(folder: Path, root: Path, study: dict[str, Any]) -> Run:
     """The run in a folder below `root`; raises RunFolderError if it cannot be used."""
-    description = run_folder.describe(folder)
-    try:
-        description["env_args"] = env_args(description)  # older runs have none
-    except RunFolderError as error:
-        raise RunFolderError(f"{folder}: {error}") from None
-    try:
-        evaluations = read_evaluations(folder)
-    except FileNotFoundError:
-        raise RunFolderError(f"{folder} has no evaluations.csv") from None
-    except OSError as error:
-        raise RunFolderError(f"cannot read {folder}/evaluations.csv: {error.strerror or error}") from None
-    except (*DAMAGED, csv.Error):
-        raise RunFolderError(f"{folder}/evaluations.csv is damaged") from None
-    steps = evaluations["step"]
-    if not steps.size:
+    description = {"env_args": {}} | run_folder.describe(folder, links=False)  # older runs have no env_args
+    evaluations = read_evaluations(folder, links=False)
+    if not evaluations["step"].size:
         raise RunFolderError(f"{folder} has no evaluation yet")
-    if not (np.isfinite(steps).all() and np.isfinite(evaluations["return_mean"]).all() and (np.diff(steps) > 0).all()):
-        raise RunFolderError(f"{folder}/evaluations.csv is damaged: steps must increase and returns must be finite")
-    if not isinstance(description.get("steps", 0), int) or not isinstance(description.get("recipe", {}), dict):
-        raise RunFolderError(f"{folder}/run.json is damaged: its steps or its recipe have the wrong type")
     description["recipe"] = run_folder.recipe_fields(description)
     method = _method(folder, root, study, description)
     return Run(folder, method, str(description["env"]), description, evaluations, _timing(folder))

@@ -9,8 +9,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from gemrl.core.exceptions import BadValue
+from gemrl.core.links import open_to_append, refuse_links_between
+from gemrl.core.reading import exists
 from gemrl.core.threads import thread_count
 from gemrl.experiments.executors.base import ExecutorOptions, Job
 
@@ -20,16 +23,22 @@ WORKER = "gemrl.cli.worker"
 
 def command(folder: Path, arguments: Sequence[str]) -> list[str]:
     """The command that starts a run with these arguments of `gemrl train`, or resumes it."""
-    started = (folder / "run.json").exists()
+    started = exists(folder / "run.json")
     return [sys.executable, "-m", WORKER, *(["resume", str(folder)] if started else arguments)]
+
+
+def open_log(path: Path) -> IO[str]:
+    """The log of a job, to append to. Raises RunFolderError if it, or its folder, is a link."""
+    refuse_links_between(path.parent.parent, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return open_to_append(path)
 
 
 class LocalProcess:
     """A process on this machine."""
 
     def __init__(self, job: Job, environment: Mapping[str, str] | None = None, cwd: str | None = None) -> None:
-        job.log.parent.mkdir(parents=True, exist_ok=True)
-        with job.log.open("a") as log:
+        with open_log(job.log) as log:
             self._process = subprocess.Popen(
                 command(job.folder, job.arguments),
                 stdin=subprocess.PIPE,

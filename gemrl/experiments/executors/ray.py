@@ -17,7 +17,7 @@ from gemrl.core.exceptions import BadValue, MissingExtra
 from gemrl.core.exit_codes import INTERRUPTED
 from gemrl.core.locking import is_free
 from gemrl.experiments.executors.base import KILLED, ExecutorOptions, Job
-from gemrl.experiments.executors.local import LocalProcess
+from gemrl.experiments.executors.local import LocalProcess, open_log
 
 RETRIES = 3
 """How often Ray restarts a task whose node or process was lost; after that, the study does."""
@@ -73,8 +73,7 @@ class RayProcess:
             return KILLED
 
     def _append_to_log(self, error: Exception) -> None:
-        self._log.parent.mkdir(parents=True, exist_ok=True)
-        with self._log.open("a") as log:
+        with open_log(self._log) as log:
             log.write(f"{str(error).strip().splitlines()[-1]}\n")
 
     def stop(self) -> None:

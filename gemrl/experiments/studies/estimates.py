@@ -9,6 +9,7 @@ from statistics import median
 from typing import NamedTuple
 
 from gemrl.core.env_names import is_atari
+from gemrl.core.text import counted
 from gemrl.experiments.run_logs import Timing, read_last_return, read_timings
 from gemrl.experiments.studies.folder import PlannedRun
 
@@ -98,8 +99,7 @@ class Estimate:
     def source(self) -> str:
         """Where the estimate comes from."""
         if self._ratios:
-            number = f"{len(self._ratios)} run{'s' * (len(self._ratios) > 1)}"
-            return f"estimated from {number} in this folder and a table of relative costs"
+            return f"estimated from {counted(len(self._ratios), 'run')} in this folder and a table of relative costs"
         return "estimated from speeds on another machine; it may be off by a factor of two or three"
 
     def left(self, plan: PlannedRun, progress: RunProgress) -> float:

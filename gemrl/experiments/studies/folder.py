@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from gemrl.algorithms.registry import algorithm_for, recipe, recipe_for
 from gemrl.core.exceptions import RunFolderError, UnknownName
 from gemrl.core.layout import Layout
+from gemrl.core.links import refuse_links_between
 from gemrl.core.mappings import differences
 from gemrl.core.text import short
 from gemrl.envs.arguments import parse_env_args, with_sticky
@@ -63,7 +64,7 @@ def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[PlannedR
         made.close()
     plans = [_plan(study, trial, layouts[trial.env], out, tuple(extra)) for trial in study.trials]
     for plan in plans:
-        check_same_run(plan)
+        check_same_run(plan, out)
     return plans
 
 
@@ -98,9 +99,10 @@ def _env_args(study: Study, env: str) -> dict[str, Any]:
     return with_sticky(env, None, parse_env_args(study.env_args))
 
 
-def check_same_run(plan: PlannedRun) -> None:
+def check_same_run(plan: PlannedRun, out: Path) -> None:
     """Raises RunFolderError if the folder contains a different run, or one that cannot be resumed."""
     folder = plan.job.folder
+    refuse_links_between(out, folder)
     if not run_folder.holds_run(folder):
         return
     existing = {"env_args": {}} | run_folder.describe(folder)  # older runs have no env_args

@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from pathlib import Path
 
+from gemrl.core.exceptions import ModelFileError
 from gemrl.core.exit_codes import INTERRUPTED
 from gemrl.core.locking import is_free
 from gemrl.core.processes import Interrupts
+from gemrl.core.reading import read_limited
 from gemrl.experiments import checkpoints
 from gemrl.experiments.executors.base import Executor, Process
 from gemrl.experiments.studies.folder import Keep, PlannedRun, tidy
@@ -23,6 +25,9 @@ MAX_KILLS = 4
 
 KILLED_CODES = {INTERRUPTED, 137, 143}
 """Exit codes of a process that was ended from outside, in addition to negative ones."""
+
+LOG_BYTES = 64 << 20
+"""The largest output of a run that is searched for its last line."""
 
 POLL_SECONDS = 0.2
 """Seconds between two checks of all processes."""
@@ -182,7 +187,8 @@ class StudyRunner:
 def last_line(log: Path) -> str:
     """The last line that a process printed."""
     try:
-        lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
-    except OSError:
-        lines = []
+        text = read_limited(log, LOG_BYTES, links=False).decode(errors="replace")
+    except ModelFileError:
+        text = ""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
     return lines[-1].removeprefix("gemrl: ") if lines else "it printed nothing"

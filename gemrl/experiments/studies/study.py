@@ -8,11 +8,15 @@ from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 from gemrl.algorithms.registry import general_name
-from gemrl.core.env_names import path_name
+from gemrl.core.env_names import folder_name_problem, path_name
 from gemrl.core.exceptions import BadValue
 from gemrl.core.literals import split_setting
+from gemrl.core.schema import Text
 from gemrl.core.validation import check_number, check_seed
 from gemrl.envs.arguments import parse_env_args
+
+MAX_RUNS = 10_000
+"""The most runs of a study."""
 
 
 class Entry(NamedTuple):
@@ -77,8 +81,10 @@ class Study:
     """Arguments of every environment, such as "repeat_action_probability=0.25"."""
 
     def __post_init__(self) -> None:
-        if not self.name or Path(self.name).name != self.name:
-            raise BadValue(f"a study's name is also its folder's name, so it cannot be {self.name!r}")
+        if reason := folder_name_problem(self.name):
+            raise BadValue(f"a study's name is also its folder's name, so it cannot be {self.name[:60]!r}: {reason}")
+        if reason := Text().wrong(self.title):
+            raise BadValue(f"the title of a study{reason}")
         for field in ("algos", "envs", "seeds"):
             values = getattr(self, field)
             if not values:
@@ -87,6 +93,8 @@ class Study:
                 values = [Entry.of(text).label if field == "algos" else path_name(text) for text in values]
             if len(set(values)) < len(values):
                 raise BadValue(f"{field} contains {next(value for value in values if values.count(value) > 1)} twice")
+        if (runs := len(self.algos) * len(self.envs) * len(self.seeds)) > MAX_RUNS:
+            raise BadValue(f"this study has {runs:,} runs, and {MAX_RUNS:,} is the limit; split it")
         for number in ("steps", "eval_every", "eval_episodes"):
             check_number(number, getattr(self, number), 1, whole=True)
         for seed in self.seeds:

@@ -8,9 +8,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gemrl.core.exceptions import BadValue
+from gemrl.core.exceptions import BadValue, ModelFileError
+from gemrl.core.reading import TOML_BYTES, read_limited
 from gemrl.core.suggestions import unknown
+from gemrl.core.text import short_repr
 from gemrl.experiments.studies.study import Study, first_seeds
+
+MAX_DOTS = 2000
+"""The most dots in a line: the parser takes a time quadratic in the length of a dotted key."""
 
 TYPES: dict[str, type] = {field.name: str for field in dataclasses.fields(Study)} | {
     **dict.fromkeys(("algos", "envs", "seeds", "settings", "env_args"), list),
@@ -22,9 +27,12 @@ TYPES: dict[str, type] = {field.name: str for field in dataclasses.fields(Study)
 def read_study(file: Path) -> Study:
     """The study in a TOML file. Its name is the file's name by default."""
     try:
-        content = tomllib.loads(file.read_text())
-    except OSError as error:
-        raise BadValue(f"cannot read {file}: {error.strerror or error}") from None
+        text = read_limited(file, TOML_BYTES).decode()
+        if any(line.count(".") > MAX_DOTS for line in text.splitlines()):
+            raise ValueError("a line has too many dots")
+        content = tomllib.loads(text)
+    except ModelFileError as error:
+        raise BadValue(str(error)) from None
     except (ValueError, RecursionError) as error:
         raise BadValue(f"{file} is not valid TOML: {error}") from None
     if isinstance(content.get("seeds"), int) and not isinstance(content["seeds"], bool):
@@ -49,4 +57,4 @@ def _check_type(what: str, value: Any, expected: type, item_type: type) -> None:
     valid = all(isinstance(item, item_type) and not isinstance(item, bool) for item in items)
     negative = item_type is int and valid and any(item < 0 for item in items)
     if isinstance(value, bool) or not isinstance(value, expected) or not valid or negative:
-        raise BadValue(f"{what} must be {expectation}, not {value!r}")
+        raise BadValue(f"{what} must be {expectation}, not {short_repr(value)}")
