@@ -12,14 +12,19 @@ import numpy as np
 import pytest
 
 import gemrl
+from gemrl.agents.learner import init_learner
 from gemrl.agents.networks.bodies import build
+from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.networks.residual import ResidualNetwork
 from gemrl.algorithms.bodies import Body, Perceptron, Residual
 from gemrl.algorithms.registry import GEM, RECIPES, Recipe, difference
 from gemrl.core.exceptions import BadValue, UnknownName
+from gemrl.core.layout import Layout
 from tests.conftest import SMALL
 
 torch = pytest.importorskip("torch")
+
+LAYOUT = Layout((3,), 2)
 
 
 def test_residual_network_equals_its_definition_in_pytorch() -> None:
@@ -80,7 +85,6 @@ def test_settings_reach_into_the_body() -> None:
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
-        ({"net_arch": ()}, "net_arch must have at least one width"),
         ({"net_arch": (0,)}, "a width in net_arch must be a whole number"),
         ({"layer_norm": 1}, "layer_norm must be True or False"),
         ({"body": 3}, "body must be Perceptron or Residual"),
@@ -89,6 +93,22 @@ def test_settings_reach_into_the_body() -> None:
 def test_wrong_bodies_are_refused(setting: dict[str, Any], message: str) -> None:
     with pytest.raises(BadValue, match=message):
         GEM.but(**setting)
+
+
+@pytest.mark.parametrize("action_twice", [False, True])
+def test_without_hidden_layers_networks_are_linear(action_twice: bool) -> None:
+    """In the plain form and in the fast one."""
+    learner = init_learner(GEM.but(net_arch=(), action_twice=action_twice), LAYOUT, seed=1)
+    rng = np.random.default_rng(0)
+    s, a = (rng.normal(size=(5, n)).astype(np.float32) for n in (LAYOUT.size, LAYOUT.action))
+    layers = [member.layers[0] for member in learner.critics.members if isinstance(member, MLP)]
+    expected = [np.concatenate([s, a], axis=1) @ layer.weight + layer.bias for layer in layers]
+    for critics in (learner.critics, learner.critics.fast()):
+        np.testing.assert_allclose(critics(jnp.array(s), jnp.array(a)), np.stack(expected)[..., 0], rtol=1e-4, atol=1e-5)
+    assert isinstance(learner.actor.body, MLP)
+    (layer,) = learner.actor.body.layers
+    for actor in (learner.actor, learner.actor.fast()):
+        np.testing.assert_allclose(actor(jnp.array(s)), np.tanh(s @ layer.weight + layer.bias), rtol=1e-4, atol=1e-5)
 
 
 def test_a_recipe_from_before_bodies_is_read() -> None:

@@ -150,6 +150,15 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
         ),
         (["train", "--set", "depth=3", "Pendulum-v1"], "ENV (it comes first, before --set and --env-args)"),
         (["train", "Pendulum-v1", "--seed", "4294967296"], "from 0 to 4,294,967,295"),
+        (["train", "Pendulum-v1", "--seed", str(2**40)], "seed must be a whole number from 0 to 4,294,967,295"),
+        (["train", "Pendulum-v1", "--n-envs", str(10**7)], "n_envs must be a whole number from 1 to 4,096, not 10000000"),
+        (["train", "Pendulum-v1", "--threads", "1000000"], "threads must be a whole number from 1 to 1,024, not 1000000"),
+        (["train", "Pendulum-v1", "--threads", "9" * 5000], "is not a whole number of at least 1"),
+        (["train", "Pendulum-v1", "--steps", str(10**22)], "steps must be a whole number of at most 1,000,000,000"),
+        (["train", "Pendulum-v1", "--set", f"policy_delay={10**22}"], "policy_delay must be a whole number of at most"),
+        (["resume", "no/such/run", "--steps", str(10**22)], "steps must be a whole number of at most"),
+        (["study", "quick", "--dry-run", "--set", f"batch_size={10**12}"], "batch_size must be a whole number of at most"),
+        (["study", "quick", "--dry-run", "--steps", str(10**12)], "steps must be a whole number of at most"),
         (["train", "Pendulum-v1", "--stesp", "5"], "unknown option '--stesp'; did you mean '--steps'?"),
         (["train", "Pendulum-v1", "more"], "unexpected argument 'more'"),
         (["train", "Pendulum-v1", "--steps", "0"], "'0' is not a whole number of at least 1"),
@@ -201,7 +210,10 @@ def test_environment_that_returns_nan(
     arguments = ["train", "faulty_envs:Faulty-v0", "--steps", "400", "--run", str(tmp_path / "run"), *WORDS]
     arguments[arguments.index("--eval-every") + 1] = "400"
     assert main(arguments) == 1
-    assert capsys.readouterr().err == "gemrl: the environment returned NaN or infinity in its observation at step 150\n"
+    assert (
+        capsys.readouterr().err
+        == "gemrl: the environment returned NaN or infinity in its observation at step 150: nan in entry 0 of 1\n"
+    )
     assert gemrl.load(tmp_path / "run").num_timesteps == 149  # the model up to that step is saved
 
 

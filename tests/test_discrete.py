@@ -249,7 +249,7 @@ TESTED_ABOVE = {
     "students",
     "acting",
 }
-TESTED_ABOVE |= {"normalize_observations"}
+TESTED_ABOVE |= {"normalize_observations", "normalize_rewards"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 OUTSIDE_OF_ROUNDS = {
     "exploration_final_eps",

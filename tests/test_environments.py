@@ -154,7 +154,12 @@ class OldStep(probes.Constant):
     ("env", "message"),
     [
         (probes.Poisoned(observation=np.array([np.nan])), "NaN or infinity in its observation at step 150"),
-        (probes.Poisoned(observation=np.array([np.inf])), "NaN or infinity in its observation at step 150"),
+        (probes.Poisoned(observation=np.array([np.inf])), "NaN or infinity in its observation at step 150: inf in entry 0 of 1"),
+        (
+            probes.Poisoned(observation=np.array([-1e39])),
+            r"returned -1e\+39 in entry 0 of 1 of its observation at step 150, which is too large for 32-bit .*: scale or",
+        ),
+        (probes.Poisoned(reward=1e39), r"the reward 1e\+39 at step 150, which is too large for 32-bit floats .*: scale or clip"),
         (probes.Poisoned(observation=np.zeros(3)), r"observation of shape \(3,\), not \(1,\), at step 150"),
         (probes.Poisoned(observation="a word"), "not an array at step 150"),
         (probes.Poisoned(reward=float("nan")), "the reward nan at step 150"),

@@ -367,7 +367,8 @@ def test_sizes_that_do_not_match_are_refused() -> None:
     ("fields", "message"),
     [
         ({"k": 0}, "k must be a whole number of at least 1"),
-        ({"rows_per_action": 10**13}, "GB, but this machine has"),
+        ({"rows_per_action": 10**9}, "GB, but this machine has"),
+        ({"rows_per_action": 10**13}, "rows_per_action must be a whole number of at most"),
     ],
 )
 def test_invalid_fields_are_refused(fields: dict[str, Any], message: str) -> None:

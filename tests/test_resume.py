@@ -24,13 +24,15 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward, TimeLimit
 from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.files import write_sealed
-from gemrl.core.locking import exclusive, is_free
+from gemrl.core.locking import LOCK, exclusive, is_free
+from gemrl.core.processes import Interrupts
 from gemrl.core.threads import LIBRARIES, set_threads
 from gemrl.envs.single import Task
 from gemrl.experiments import checkpoints
 from gemrl.experiments.loading import load
 from gemrl.experiments.run_logs import Recorder, read_evaluations
 from gemrl.training.loop import Event
+from gemrl.training.models import MODELS
 from tests.torture import differences, run_killed, run_uninterrupted
 
 SETTINGS = ["net_arch=(16,)", "learning_starts=100", "buffer_size=300"]
@@ -63,10 +65,21 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
     ("env", "algo", "options", "fields"),
     [
         ("Pendulum-v1", "gem", [], ROUNDS),
-        ("Pendulum-v1", "gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True"]),
+        ("Pendulum-v1", "gem", ["--n-envs", "3"], [*ROUNDS, "normalize_observations=True", "normalize_rewards=True"]),
         ("Pendulum-v1", "td3-sil", [], ["batch_size=16"]),
-        ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True"]),
-        ("CartPole-v1", "gem", [], ["batch_size=16", "train_freq=10", "target_update_interval=150"]),
+        ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True", "normalize_rewards=True"]),
+        (
+            "CartPole-v1",
+            "gem",
+            [],
+            [
+                "batch_size=16",
+                "train_freq=10",
+                "target_update_interval=150",
+                "normalize_observations=True",
+                "normalize_rewards=True",
+            ],
+        ),
         ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], FEW),
         ("ALE/MsPacman-v5", "gem", GAME, FEWEST),
     ],
@@ -217,6 +230,75 @@ def test_second_interrupt_stops_immediately(
     assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
 
 
+BUSY = """
+import hashlib, os, sys
+from functools import partial
+from gemrl.core.processes import Interrupts, end_now
+with Interrupts(partial(end_now, "stopped immediately", 130), ends=True):
+    if os.fork() == 0:  # like an environment's process: Ctrl-C reaches it too, but counts once
+        os.kill(os.getpid(), signal.SIGINT)
+        os._exit(0)
+    os.wait()
+    print("busy", flush=True)
+    hashlib.pbkdf2_hmac("sha256", b"", b"", 60_000_000)  # compiled code: Python handles no signal until it returns
+    print("done", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupts_are_answered_while_compiled_code_runs(number: signal.Signals) -> None:
+    code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{BUSY}"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        assert process.stderr
+        assert process.stdout.readline() == "busy\n"
+        process.send_signal(number)
+        assert process.stderr.readline() == "gemrl: stopping after this round; again to stop now\n"
+        assert process.poll() is None
+        process.send_signal(number)
+        assert process.stderr.read() == "\ngemrl: stopped immediately\n"
+        assert (process.wait(), process.stdout.read()) == (130, "")
+
+
+def test_interrupts_say_how_long_a_step_may_take(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    """The longest of the last steps, without compilation, minus the time that has passed."""
+    now = [0.0]
+    monkeypatch.setattr("gemrl.core.processes.monotonic", lambda: now[0])
+    previous = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    try:
+        with Interrupts(lambda: None) as interrupts:
+            for seconds, typical in ((1.0, True), (90.0, False), (20.0, True), (2.0, True)):
+                now[0] += seconds
+                interrupts.finished_step(typical=typical)
+            now[0] += 4.5
+            os.kill(os.getpid(), signal.SIGTERM)
+            while not (line := capfd.readouterr().err):
+                time.sleep(0.01)
+        assert interrupts.asked
+    finally:
+        signal.signal(signal.SIGTERM, previous)
+    assert line == "gemrl: stopping after this round, about 16 s; again to stop now\n"
+
+
+class InterruptedLake(gym.Wrapper[Any, Any, Any, Any]):
+    """Interrupts the process in every step."""
+
+    def step(self, action: Any) -> Any:
+        os.kill(os.getpid(), signal.SIGTERM)
+        return self.env.step(action)
+
+
+def test_steps_and_stored_rows_agree_just_before_a_round() -> None:
+    """Q-learning has a round in every step; the first one is announced by an event of its own."""
+    model = MODELS["q-learning"]("FrozenLake-v1", seed=0)
+    for event in model.training(4):
+        assert event.step == model.num_timesteps == len(model.memory)
+    interrupted = MODELS["q-learning"](InterruptedLake(gym.make("FrozenLake-v1")), seed=0)
+    with pytest.raises(KeyboardInterrupt):
+        interrupted.learn(4)
+    assert interrupted.num_timesteps == len(interrupted.memory) == interrupted.agent.learner.updates.sum() == 1
+
+
 def test_environment_that_hangs_ends_the_process(
     tmp_path: Path, uninterrupted: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -228,6 +310,26 @@ def test_environment_that_hangs_ends_the_process(
     import_again(tmp_path, monkeypatch)
     assert main(["resume", str(tmp_path / "run")]) == 0
     assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
+
+
+@pytest.mark.parametrize("ending", ["removed", "replaced"])
+def test_removed_run_folder_is_reported_and_not_made_again(
+    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """At the next checkpoint. In its place may be the folder of another run, which is left alone."""
+    run, other = tmp_path / "run", tmp_path / "other"
+    other.mkdir()
+    for name in ("run.json", LOCK):
+        (other / name).write_text("of another run")
+    replace = f"; os.rename({str(other)!r}, {str(run)!r})" if ending == "replaced" else ""
+    write_env(tmp_path, f"import shutil; shutil.rmtree({str(run)!r}){replace}")
+    import_again(tmp_path, monkeypatch)
+    assert main(["train", *WORDS, *FINAL_ONLY, "--run", str(run)]) == 1
+    (line,) = capsys.readouterr().err.strip().splitlines()
+    assert f"{run} was removed, moved or replaced during the run, which stops at step 400" in line
+    assert "kept" not in line
+    left = {file.name: file.read_text() for file in run.iterdir()} if run.exists() else None
+    assert left == (None if ending == "removed" else {"run.json": "of another run", LOCK: "of another run"})
 
 
 @pytest.mark.parametrize(
@@ -635,6 +737,8 @@ def test_resumed_run_keeps_threads_and_compiler_flags(tmp_path: Path, monkeypatc
     assert [os.environ[name] for name in (*LIBRARIES, "XLA_FLAGS")] == ["3", "3", "3", "--xla_backend_optimization_level=0 1"]
     set_threads(["train", "Pendulum-v1", "--threads", "2"])
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
+    set_threads(["train", "Pendulum-v1", "--threads", "1000000"])  # refused later; numpy could not even start with so many
+    set_threads(["train", "Pendulum-v1", "--threads", "9" * 5000])
     set_threads([])  # `gemrl` alone
     assert [os.environ[name] for name in LIBRARIES] == ["2", "2", "2"]
 

@@ -120,6 +120,7 @@ OTHER_VALUES: dict[str, Any] = {
     "n_critics": 2,
     "target_entropy_scale": 0.1,
     "normalize_observations": True,
+    "normalize_rewards": True,
 }
 
 

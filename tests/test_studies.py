@@ -106,6 +106,8 @@ def test_study_in_a_toml_file(tmp_path: Path) -> None:
         ("[3, 5]", "[3, 3]", "seeds contains 3 twice"),
         ("[3, 5]", "[3, -5]", "seeds in .* must be a whole number or a list of them"),
         ("[3, 5]", "0", "seeds must be"),
+        ("[3, 5]", f"[3, {2**40}]", "a seed in seeds must be a whole number from 0 to 4,294,967,295, not 1099511627776"),
+        ("1_000", f"{10**18}", "steps must be a whole number of at most 1,000,000,000"),
         ('"gem"', '" "', "empty name"),
         ('"gem"', '"gem depth"', "takes field=value"),
         ('"gem"', '"gem net_arch=(400, 300)"', "a recipe in algos takes field=value, not '300\\)', without spaces"),

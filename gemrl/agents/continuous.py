@@ -18,10 +18,11 @@ import optax
 from gemrl.agents.baseline_targets import bounds, fresh_returns
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.learner import Learner, init_learner
-from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, insert, plan, plan_newest
-from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized, observing
-from gemrl.agents.normalization import Normalizer
+from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest
+from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
+from gemrl.agents.normalization import Normalizer, freezing, frozen
 from gemrl.agents.off_policy import Family, mean_value, on_host
+from gemrl.agents.reward_scale import for_networks, in_rewards, remember
 from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
@@ -36,7 +37,7 @@ def train_round(
     recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:
     """One round of Algorithm 1: adds new rows to the memory, updates its returns, then takes gradient steps."""
-    learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
+    learner, memory = remember(learner, memory, new, count)
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
     learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
     learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
@@ -62,17 +63,14 @@ def move_targets(recipe: Recipe, learner: Learner) -> Learner:
     def moved(target: Array, online: Array) -> Array:
         return recipe.tau * online + (1 - recipe.tau) * target
 
-    return eqx.tree_at(
-        lambda x: (x.target_actor, x.target_critics),
-        learner,
-        jax.tree.map(moved, (learner.target_actor, learner.target_critics), (learner.actor, learner.critics)),
-    )
+    networks = jax.tree.map(moved, (learner.target_actor, learner.target_critics), (learner.actor, learner.critics))
+    return freezing(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
 
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
     """The memory with `q_next` of the newest stale[e] rows of each lane computed again; the work grows with their number."""
     networks = learner.target_actor.fast(), learner.target_critics.fast()
-    learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks)
+    learner = frozen(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
     chunks, actions = Chunks(memory, stale, REFRESH_CHUNK), memory.rows.action.shape[-1]
 
     def value_chunk(number: Array, q_next: Array) -> Array:
@@ -168,8 +166,8 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
         returns = returns[group, batch]
     elif recipe.separate_batches:
         returns = returns[:, batch]
-    lower, upper = (x if x is None else x[group, batch] for x in (lower, upper))
-    return Batch(observation, action, returns, lower, upper, states)
+    lower, upper = (x if x is None else for_networks(learner, x[group, batch]) for x in (lower, upper))
+    return Batch(observation, action, for_networks(learner, returns), lower, upper, states)
 
 
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
@@ -177,7 +175,7 @@ def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Ar
     observation = normalized(learner.normalizer, observation)
     action = jnp.clip(learner.target_actor(observation) + noise, -1, 1)
     q = learner.target_critics(observation, action).reshape(recipe.n_pairs, recipe.n_critics, -1)
-    return (q if subset is None else q[:, subset]).min(axis=1)
+    return in_rewards(learner, (q if subset is None else q[:, subset]).min(axis=1))
 
 
 def smoothing_noise(recipe: Recipe, key: Array, shape: tuple[int, ...]) -> Array:

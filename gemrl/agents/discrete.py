@@ -12,12 +12,13 @@ import numpy as np
 import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, insert, plan, plan_newest
+from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest
 from gemrl.agents.memory.sampling import n_step
-from gemrl.agents.networks.actor_critic import adam, adam_start, descend, normalized, observing
+from gemrl.agents.networks.actor_critic import adam, adam_start, descend, normalized
 from gemrl.agents.networks.q_networks import QNetworks
-from gemrl.agents.normalization import Normalizer
+from gemrl.agents.normalization import Normalizer, freezing, frozen
 from gemrl.agents.off_policy import CHUNK, Family, on_host
+from gemrl.agents.reward_scale import RewardScale, for_networks, in_rewards, remember
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
@@ -33,6 +34,11 @@ class Learner(eqx.Module):
     optimizer: optax.OptState
     normalizer: Normalizer | None
     key: Array
+    target_normalizer: Normalizer | None
+    """The normalizer when the targets last moved; None unless values of the target networks are stored."""
+    reward_scale: RewardScale | None
+    target_reward_scale: RewardScale | None
+    """The same for the reward scale."""
 
 
 def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
@@ -42,7 +48,9 @@ def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
     if recipe.normalize_observations and (layout.is_image or layout.states):
         raise BadValue("normalize_observations is for vectors, but these observations are images or discrete states")
     normalizer = Normalizer.start(layout.size) if recipe.normalize_observations else None
-    learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed))
+    scale = RewardScale.start() if recipe.normalize_rewards else None
+    frozen = (normalizer, scale) if recipe.targets.stored else (None, None)
+    learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed), frozen[0], scale, frozen[1])
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
 
 
@@ -54,12 +62,13 @@ def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
 def state_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> Array:
     """Each group's value of states. [B, *O] -> [K, B]."""
     observation = normalized(learner.normalizer, observation)
-    return recipe.bootstrap(*(grouped(recipe, q(observation)) for q in (learner.networks, learner.targets)))
+    values = recipe.bootstrap(*(grouped(recipe, q(observation)) for q in (learner.networks, learner.targets)))
+    return in_rewards(learner, values)
 
 
 def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:
     """The memory with `q_next` of the newest stale[e] rows of each lane computed again, at most `at_once` rows at a time."""
-    layout = learner.networks.layout
+    learner, layout = frozen(learner), learner.networks.layout
     chunk = CHUNK[layout.is_image]
 
     chunks = Chunks(memory, stale, min(chunk, at_once or chunk))
@@ -86,7 +95,8 @@ def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: Ro
     rows, frames = memory.rows, learner.networks.layout.frames
     observation = memory.observations(index.lane, rows.observation[index.lane, index.position], frames)
     action = rows.action[index.lane, index.position, 0]
-    return Batch(normalized(learner.normalizer, observation), action, _returns(recipe, learner, memory, index))
+    returns = for_networks(learner, _returns(recipe, learner, memory, index))
+    return Batch(normalized(learner.normalizer, observation), action, returns)
 
 
 def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Array:
@@ -105,6 +115,7 @@ def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: Ro
         return jnp.repeat(returns, recipe.n_critics, axis=0)
     following = memory.observations(index.lane, rows.next_observation[index.lane, index.position], frames)
     own = learner.targets(normalized(learner.normalizer, following))[: -recipe.n_pairs].max(axis=-1)
+    own = in_rewards(learner, own)
     one_step = rows.reward[index.lane, index.position] + rows.discount[index.lane, index.position] * own
     return jnp.concatenate([one_step, returns])
 
@@ -126,7 +137,7 @@ def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, inde
 def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:
     """Algorithm 2. If due, copies the target networks and refreshes all rows, else only new ones; then plans returns."""
     if due:
-        learner = eqx.tree_at(lambda x: x.targets, learner, learner.networks)
+        learner = freezing(eqx.tree_at(lambda x: x.targets, learner, learner.networks))
     if recipe.targets.stored:
         if due:
             memory = plan(refresh(recipe, learner, memory, memory.size), recipe.targets.planner)
@@ -141,7 +152,7 @@ def train_round(
     recipe: DiscreteRecipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:
     """One round: adds new rows to the memory, updates targets and stored returns, then takes gradient steps."""
-    learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
+    learner, memory = remember(learner, memory, new, count)
     learner, memory = update_memory(recipe, learner, memory, due)
     key, step_key = jax.random.split(learner.key)
     shape = recipe.gradient_steps, recipe.batch_size
@@ -197,7 +208,7 @@ def explore(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray, ste
 def mean_value(learner: Learner, observation: Array, action: Array) -> Array:
     """The mean Q(s, a) of all networks. [B, *O], [B, 1] -> [B]."""
     q = learner.networks(normalized(learner.normalizer, observation))
-    return jnp.take_along_axis(q, action[None], axis=-1)[..., 0].mean(axis=0)
+    return in_rewards(learner, jnp.take_along_axis(q, action[None], axis=-1)[..., 0].mean(axis=0))
 
 
 FAMILY = Family(

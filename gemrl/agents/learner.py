@@ -11,6 +11,7 @@ import optax
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam_start
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.normalization import Normalizer
+from gemrl.agents.reward_scale import RewardScale
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
@@ -29,6 +30,11 @@ class Learner(eqx.Module):
     normalizer: Normalizer | None
     updates: Array
     key: Array
+    target_normalizer: Normalizer | None
+    """The normalizer when the targets last moved; None unless values of the target networks are stored."""
+    reward_scale: RewardScale | None
+    target_reward_scale: RewardScale | None
+    """The same for the reward scale."""
 
 
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
@@ -37,6 +43,8 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     observation, action, count = layout.size, layout.action, recipe.n_pairs * recipe.n_critics
     actor = Actor(build(recipe.body, rng, observation, action))
     critics = Critics(tuple(build(recipe.body, rng, observation + action, 1, again=action) for _ in range(count)))
+    normalizer = Normalizer.start(observation) if recipe.normalize_observations else None
+    scale = RewardScale.start() if recipe.normalize_rewards else None
     learner = Learner(
         actor,
         critics,
@@ -44,8 +52,11 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         critics,
         adam_start(actor),
         adam_start(critics),
-        Normalizer.start(observation) if recipe.normalize_observations else None,
+        normalizer,
         np.zeros((), np.int32),
         jax.random.key(seed),
+        normalizer if recipe.targets.stored else None,
+        scale,
+        scale if recipe.targets.stored else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

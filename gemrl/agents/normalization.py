@@ -1,6 +1,13 @@
-"""Normalization of observations by their running mean and variance, which are saved with the networks."""
+"""Normalization of observations by their running mean and variance, which are saved with the networks.
+
+Values of the target networks that are stored in the memory are computed with the normalizer of the time when these networks last
+moved. Otherwise a row's value would depend on when it was computed, and old rows would not match new ones.
+"""
 
 from __future__ import annotations
+
+from operator import attrgetter
+from typing import Any, TypeVar
 
 import equinox as eqx
 import numpy as np
@@ -41,3 +48,25 @@ class Normalizer(eqx.Module):
         squares = self.variance * self.count + spread + delta**2 * self.count * share
         variance = xp.where(total > 0, squares / xp.maximum(total, 1), self.variance)
         return Normalizer(total, self.mean + delta * share, variance)
+
+
+Learner = TypeVar("Learner", bound=Any)
+"""A learner with statistics and those of the time when its targets last moved; each may be None."""
+
+STATISTICS = ("normalizer", "reward_scale")
+
+
+def freezing(learner: Learner) -> Learner:
+    """The learner, whose targets have just moved, with its present statistics as those for stored values."""
+    for name in STATISTICS:
+        if getattr(learner, f"target_{name}", None) is not None:
+            learner = eqx.tree_at(attrgetter(f"target_{name}"), learner, getattr(learner, name))
+    return learner
+
+
+def frozen(learner: Learner) -> Learner:
+    """The learner as it values states for the memory: with the statistics of the last move of its targets."""
+    for name in STATISTICS:
+        if (kept := getattr(learner, f"target_{name}", None)) is not None:
+            learner = eqx.tree_at(attrgetter(name), learner, kept)
+    return learner

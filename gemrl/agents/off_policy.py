@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +12,8 @@ import numpy as np
 from gemrl.agents.memory.frames import FrameCollector, stored
 from gemrl.agents.memory.ring import Memory, Rows, cut, empty_rows, insert
 from gemrl.agents.memory.storage import restored, snapshot_of
-from gemrl.agents.networks.actor_critic import normalized, observing
+from gemrl.agents.networks.actor_critic import normalized
+from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import Diverged, ModelFileError
@@ -149,7 +149,7 @@ class OffPolicyAgent:
         """The episodic memory, including staged rows. The next round overwrites it, so do not keep a reference."""
         if not self._staging.count.any():
             return self._rows()
-        if self.learner.normalizer is not None:  # reading the memory must not update it early
+        if self.learner.normalizer is not None or self.learner.reward_scale is not None:  # reading must not update them early
             return _inserted(self._rows(), self._staging.rows, self._staging.count)
         self._flush()
         return self._rows()
@@ -257,11 +257,10 @@ _cut = jax.jit(cut, donate_argnums=0)
 _inserted = jax.jit(insert)
 
 
-@partial(jax.jit, donate_argnums=(0, 1))
-def remembered(learner: Any, memory: Memory, new: Rows, count: Array) -> tuple[Any, Memory]:
-    """Adds new rows to the memory, and their observations to the normalizer."""
-    return observing(learner, new.observation, count), insert(memory, new, count)
+remembered = jax.jit(remember, donate_argnums=(0, 1))
 
 
-mean_value = jax.jit(lambda learner, s, a: learner.critics(normalized(learner.normalizer, s), a).mean(axis=0))
-"""The mean Q(s, a) of a learner's critics. [B, D], [B, A] -> [B]."""
+@jax.jit
+def mean_value(learner: Any, observation: Array, action: Array) -> Array:
+    """The mean Q(s, a) of a learner's critics. [B, D], [B, A] -> [B]."""
+    return in_rewards(learner, learner.critics(normalized(learner.normalizer, observation), action).mean(axis=0))

@@ -13,11 +13,12 @@ import numpy as np
 import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw, insert
-from gemrl.agents.networks.actor_critic import BodyNetwork, Critics, adam, adam_start, descend, normalized, observing
+from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
+from gemrl.agents.networks.actor_critic import BodyNetwork, Critics, adam, adam_start, descend, normalized
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.normalization import Normalizer
 from gemrl.agents.off_policy import Family, mean_value, on_host
+from gemrl.agents.reward_scale import RewardScale, for_networks, remember
 from gemrl.algorithms.registry import SoftRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
@@ -85,6 +86,7 @@ class SoftLearner(eqx.Module):
     normalizer: Normalizer | None
     updates: Array
     key: Array
+    reward_scale: RewardScale | None
 
 
 def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
@@ -106,6 +108,7 @@ def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
         Normalizer.start(observation) if recipe.normalize_observations else None,
         np.zeros((), np.int32),
         jax.random.key(seed),
+        RewardScale.start() if recipe.normalize_rewards else None,
     )
     return jax.tree.map(jnp.array, learner)
 
@@ -147,7 +150,7 @@ def gradient_step(
     change, temperature_optimizer = optimizer.update(gradient, learner.temperature_optimizer)
     log_temperature = optax.apply_updates(learner.log_temperature, change)
 
-    target = rows.reward + rows.discount * soft_value(learner, next_state, next_noise)
+    target = for_networks(learner, rows.reward) + rows.discount * soft_value(learner, next_state, next_noise)
 
     def critic_loss(critics: Critics) -> tuple[Array, Any]:
         q, statistics = critics.training(state, rows.action)
@@ -183,7 +186,7 @@ def train_round(
     recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[SoftLearner, Memory, dict[str, Array]]:
     """One round: adds new rows to the memory, then takes gradient steps. It stores no returns, so it ignores `due`."""
-    learner, memory = observing(learner, new.observation, count), insert(memory, new, count)
+    learner, memory = remember(learner, memory, new, count)
     key, step_key = jax.random.split(learner.key)
     drawn = jax.vmap(partial(draw_soft_randomness, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
     learner = eqx.tree_at(lambda x: x.key, learner, key)

@@ -26,7 +26,7 @@ class Body(ABC):
 @part
 @dataclass(frozen=True)
 class Perceptron(Body):
-    """Hidden layers, each a linear map, ReLU and LayerNorm."""
+    """Hidden layers, each a linear map, ReLU and LayerNorm; a linear network if there are none."""
 
     net_arch: tuple[int, ...] = (400, 300)
     layer_norm: bool = True
@@ -62,11 +62,9 @@ class Residual(Body):
 
 
 def check_widths(name: str, widths: object) -> None:
-    """Raises unless `widths` is a tuple of at least one layer width."""
+    """Raises unless `widths` is a tuple of layer widths; an empty one means a linear network."""
     if not isinstance(widths, tuple):
         raise BadValue(f"{name} must be a tuple of widths, such as (400, 300), not {widths!r}")
-    if not widths:
-        raise BadValue(f"{name} must have at least one width, such as (400, 300)")
     for width in widths:
         check_number(f"a width in {name}", width, 1, whole=True)
 

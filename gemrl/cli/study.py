@@ -194,7 +194,7 @@ def _run_all(name: str, plans: list[PlannedRun], executor: Executor, out: Path, 
     display = StudyDisplay(executor.at_once)
     runner = display.runner = StudyRunner(plans, executor, keep, display.notify)
     try:
-        with Interrupts(on_second) as interrupts, display:
+        with Interrupts(on_second, "stopping; each run writes a checkpoint first") as interrupts, display:
             runner.run(interrupts, display.refresh)
     finally:
         runner.kill()

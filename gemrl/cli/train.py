@@ -10,6 +10,7 @@ from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, count
 from gemrl.cli.console import Terminal
 from gemrl.core.exit_codes import DONE, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
+from gemrl.core.validation import MAX_THREADS, check_number
 from gemrl.envs.arguments import parse_env_args, with_sticky
 from gemrl.experiments.new_run import new_description
 from gemrl.experiments.run_folder import describe
@@ -72,6 +73,8 @@ def train(options: argparse.Namespace) -> int:
     """Trains an agent; returns the exit code."""
     if ":" not in options.env:  # else the module of the environment may register the algorithm
         recipe(options.algo)  # reports a wrong name before anything slow is imported
+    if options.threads:
+        check_number("threads", options.threads, 1, MAX_THREADS, whole=True)
     env_args = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
     chosen = TrainOptions(
         env=options.env,

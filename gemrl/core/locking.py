@@ -59,6 +59,15 @@ def exclusive(folder: Path) -> Iterator[None]:
             os.close(handle)
 
 
+def is_replaced(folder: Path) -> bool:
+    """Whether the folder's lock is not the one that this process took: another folder has taken the place of its own."""
+    try:
+        found = os.stat(folder / LOCK)
+    except OSError:
+        return False
+    return not any(os.path.samestat(found, os.fstat(handle)) for handle in _held)
+
+
 def is_free(folder: Path) -> bool:
     """Whether no process is using the folder."""
     if not folder.exists():

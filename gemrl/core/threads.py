@@ -13,12 +13,10 @@ from pathlib import Path
 
 from gemrl.core.exceptions import ModelFileError, RunFolderError
 from gemrl.core.reading import JSON_BYTES, parse_json, read_limited
+from gemrl.core.validation import MAX_THREADS
 
 LIBRARIES = ("NPROC", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Environment variables that set the number of threads of XLA, OpenMP and numpy's matrix multiplication."""
-
-MAX_THREADS = 1024
-"""The largest number of threads that a run may have been started with."""
 
 KEPT_FLAGS = {
     "xla_backend_optimization_level": "[0-3]",
@@ -69,13 +67,14 @@ def set_threads(arguments: Sequence[str]) -> None:
         name, _, value = argument.partition("=")
         if name == "--threads":
             value = value or next_argument
-            number = int(value) if value.isdecimal() and int(value) else number
+            number = int(value) if value.isdecimal() and len(value) < 10 else number
     if arguments[:1] == ["resume"]:
         number, flags = _recorded_settings(arguments[1:]) or (number, kept_flags())
         own = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not _is_kept(flag)]
         os.environ["XLA_FLAGS"] = " ".join([*flags.split(), *own])
-    for library in LIBRARIES:
-        os.environ[library] = str(number)
+    if 1 <= number <= MAX_THREADS:  # otherwise the command refuses it, once it can print an error
+        for library in LIBRARIES:
+            os.environ[library] = str(number)
 
 
 def _recorded_settings(arguments: Sequence[str]) -> tuple[int, str] | None:

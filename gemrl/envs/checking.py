@@ -14,6 +14,8 @@ from gemrl.core.processes import env_call
 from gemrl.envs.making import first_line
 from gemrl.envs.spaces import Spaces
 
+TOO_LARGE = f"which is too large for 32-bit floats (at most {np.finfo(np.float32).max:.2g})"
+
 
 class Outcome(NamedTuple):
     """The checked result of one step of one environment."""
@@ -56,9 +58,16 @@ def checked_step(env: gym.Env, action: np.ndarray, spaces: Spaces, where: str) -
         number = float(reward)
     except (TypeError, ValueError):
         raise EnvironmentFault(f"the environment returned the reward {reward!r}, which is not a number, at {where}") from None
-    if not np.isfinite(number):
-        raise EnvironmentFault(f"the environment returned the reward {number} at {where}")
+    check_rewards(np.array([number]), where)
     return Outcome(checked_observation(spaces, observation, where), number, bool(terminated), bool(truncated), info)
+
+
+def check_rewards(rewards: np.ndarray, where: str) -> None:
+    """Raises unless all rewards [n] are finite, as 32-bit floats too."""
+    bad = rewards[~(np.abs(rewards) <= np.finfo(np.float32).max)]
+    if bad.size:
+        hint = f", {TOO_LARGE}: scale or clip it" if np.isfinite(bad[0]) else ""
+        raise EnvironmentFault(f"the environment returned the reward {bad[0]:g} at {where}{hint}")
 
 
 def checked_observation(spaces: Spaces, observation: Any, where: str) -> np.ndarray:
@@ -72,12 +81,23 @@ def checked_observation(spaces: Spaces, observation: Any, where: str) -> np.ndar
     if numbers.size != spaces.layout.size:
         shapes = f"{numbers.shape}, not {spaces.observation_space.shape}"
         raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
-    converted = spaces.agent_observation(numbers)
+    with np.errstate(over="ignore"):  # it becomes infinite, which is reported below
+        converted = spaces.agent_observation(numbers)
     if converted.dtype == np.float32 and not np.isfinite(converted).all():
-        raise EnvironmentFault(f"the environment returned NaN or infinity in its observation at {where}")
+        raise _not_finite(numbers.reshape(-1), converted.reshape(-1), where)
     if spaces.layout.states and not 0 <= converted[0] < spaces.layout.states:
         raise EnvironmentFault(f"the environment returned the observation {observation}, which is outside its space, at {where}")
     return converted
+
+
+def _not_finite(numbers: np.ndarray, converted: np.ndarray, where: str) -> EnvironmentFault:
+    """The error for an observation [D] that is not finite, or only not as 32-bit floats; it names the first such entry."""
+    entry = int(np.flatnonzero(~np.isfinite(converted))[0])
+    value = f"{numbers[entry]:g} in entry {entry} of {numbers.size}"
+    if np.isfinite(numbers[entry]):
+        hint = "scale or clip it, for example with gymnasium.wrappers.TransformObservation"
+        return EnvironmentFault(f"the environment returned {value} of its observation at {where}, {TOO_LARGE}: {hint}")
+    return EnvironmentFault(f"the environment returned NaN or infinity in its observation at {where}: {value}")
 
 
 def checked_observations(spaces: Spaces, observations: Any, where: str) -> np.ndarray:

@@ -16,7 +16,7 @@ from gemrl.core.seeding import derived_seed
 from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import EpisodeResult, Step, Transition
 from gemrl.core.text import counted
-from gemrl.envs.checking import checked_observation, checked_observations
+from gemrl.envs.checking import check_rewards, checked_observation, checked_observations
 from gemrl.envs.making import NamedEnv
 from gemrl.envs.single import Task
 from gemrl.envs.spaces import Spaces
@@ -151,8 +151,7 @@ class VectorTask(_NoReplay):
             reached = after.copy()
             for lane in np.flatnonzero(done):
                 reached[lane] = checked_observation(self.spaces, infos["final_obs"][lane], where)
-        if not np.isfinite(reward[stored]).all():
-            raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
+        check_rewards(reward[stored], where)
         done &= stored
         if self._mode == AutoresetMode.DISABLED and done.any():
             reset, _ = _call(where, partial(self.env.reset, options={"reset_mask": done}))
@@ -200,8 +199,7 @@ class VecEnvTask(_NoReplay):
         where = f"step {self._steps}"
         next_observation, reward, done, infos = _call(where, self.env.step, self.spaces.env_action(action))
         after = checked_observations(self.spaces, next_observation, where)
-        if not np.isfinite(reward).all():
-            raise EnvironmentFault(f"the environment returned a reward that is not finite at {where}")
+        check_rewards(reward, where)
         reached, truncated = after.copy(), np.zeros(self.lanes, bool)
         for lane in np.flatnonzero(done):
             reached[lane] = checked_observation(self.spaces, infos[lane]["terminal_observation"], where)

@@ -14,7 +14,7 @@ from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.exceptions import GemrlError, RunBroken, RunFolderError
 from gemrl.core.exit_codes import INTERRUPTED
 from gemrl.core.links import refuse_links
-from gemrl.core.locking import exclusive
+from gemrl.core.locking import exclusive, is_replaced
 from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now, env_call, limit_env_calls
 from gemrl.core.text import counted
 from gemrl.core.threads import kept_flags
@@ -46,7 +46,7 @@ def train_run(description: dict[str, Any], folder: Path | None, screen: Screen) 
             return run.execute()
         except GemrlError:
             # It failed at its first step, so there is nothing to resume.
-            if run.steps <= description["n_envs"] and checkpoints.newest_step(folder) < 0:
+            if run.steps <= description["n_envs"] and checkpoints.newest_step(folder) < 0 and not is_replaced(folder):
                 run_folder.forget(folder)
             raise
 
@@ -101,7 +101,7 @@ class _Run:
         for warning in model.recipe.warnings(self._run["steps"], model.n_envs):
             say(f"warning: {warning}")
         on_second = partial(end_now, f"stopped immediately; the last checkpoint in {folder} is kept", INTERRUPTED)
-        with self._disk_errors(), Interrupts(on_second) as interrupts:
+        with self._disk_errors(), Interrupts(on_second, ends=True) as interrupts:
             if found:
                 checkpoints.set_damaged_aside(folder, found[0])
             run_folder.extend(folder, self._run["steps"])  # only now, when there is something to continue
@@ -109,9 +109,10 @@ class _Run:
                 finished = self._train(model, found[0] if found else None, interrupts)
             finally:  # save the model however the run ends
                 self.steps = model.num_timesteps
-                model.save(folder / "model")
                 with suppress(Exception), env_call("close"):  # a broken environment may fail to close
                     model.close()
+                self._check_present(model)
+                model.save(folder / "model")
             if not finished:
                 say(f"interrupted at step {model.num_timesteps:,}; continue with: gemrl resume {folder}")
             env = model.env[0] if isinstance(model.env, list) else model.env
@@ -154,12 +155,14 @@ class _Run:
         events = self._screen.progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"])
         trackers = opened(self._trackers(model.num_timesteps), run_info(self._folder, run, logged_until))
         with trackers as writing, closing(recorder), closing(schedule.evaluator), closing(events):
-            logger = Logger(writing)
+            logger, compiling = Logger(writing), False
             for event in events:
+                interrupts.finished_step(typical=not compiling)
+                compiling = event.compiling
+                if not event.taken:  # it announces a round
+                    continue
                 if metrics := recorder(event):
                     log(logger, metrics, event.step)
-                if not event.taken:
-                    continue
                 if interrupts.asked or event.step >= run["steps"] or clock.due(event.step):
                     clock.measure(write, event.step)
                 if interrupts.asked:
@@ -192,8 +195,18 @@ class _Run:
 
     def _write_checkpoint(self, model: Model, recorder: Recorder) -> None:
         """Writes a checkpoint of the model and the logs."""
+        self._check_present(model)
         facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts()}
         checkpoints.write(self._folder, model, facts, recorder.texts())
+
+    def _check_present(self, model: Model) -> None:
+        """Raises RunBroken if the run folder was removed, so that nothing is written to where it was."""
+        folder = self._folder
+        if not run_folder.holds_run(folder) or is_replaced(folder):
+            raise RunBroken(
+                f"{folder} was removed, moved or replaced during the run, which stops at step {model.num_timesteps:,}: "
+                "its checkpoints, logs and model are not there any more, and nothing was written"
+            )
 
     @contextmanager
     def _disk_errors(self) -> Iterator[None]:
@@ -201,4 +214,5 @@ class _Run:
         try:
             yield
         except OSError as error:
-            raise RunBroken(f"cannot write to {self._folder}: {error.strerror or error}; its last checkpoint is kept") from None
+            kept = "its last checkpoint is kept" if checkpoints.newest_step(self._folder) >= 0 else "it has no checkpoint yet"
+            raise RunBroken(f"cannot write to {self._folder}: {error.strerror or error}; {kept}") from None

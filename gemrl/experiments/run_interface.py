@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from gemrl.core.processes import ENV_TIMEOUT
+from gemrl.core.validation import MAX_ENVS, check_number, check_seed
 from gemrl.experiments.description import env_title
 from gemrl.training.trackers.base import RunInfo
 
@@ -36,6 +37,11 @@ class TrainOptions:
     track: str | None = None
     device: str = "auto"
 
+    def __post_init__(self) -> None:
+        check_seed("seed", self.seed)
+        check_number("n_envs", self.n_envs, 1, MAX_ENVS, whole=True)
+        _check_counts(self, "steps", "eval_every", "eval_episodes", "checkpoint_every", "env_timeout")
+
 
 @dataclass(frozen=True)
 class ResumeOptions:
@@ -45,6 +51,16 @@ class ResumeOptions:
     steps: int | None = None
     other_versions: bool = False
     env_timeout: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_counts(self, "steps", "env_timeout")
+
+
+def _check_counts(options: TrainOptions | ResumeOptions, *names: str) -> None:
+    """Raises unless each of these options is None or a whole number of at least 1."""
+    for name in names:
+        if getattr(options, name) is not None:
+            check_number(name, getattr(options, name), 1, whole=True)
 
 
 class Screen(Protocol):

@@ -17,13 +17,10 @@ from gemrl.core.schema import (
     Text,
     Whole,
 )
-from gemrl.core.threads import MAX_THREADS
+from gemrl.core.validation import MAX_ENVS, MAX_THREADS
 from gemrl.envs.arguments import RESERVED
 
 COUNT = Whole(1)
-
-MAX_ENVS = 4096
-"""The most environments of a run, which are stepped in turn. A VectorEnv in Python may have more."""
 
 TRACK = Record({"to": Text(100), "id": Text(32, r"[0-9a-zA-Z_-]+", "letters and digits")})
 

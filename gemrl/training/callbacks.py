@@ -52,10 +52,9 @@ class CallbackRunner:
             one.on_rollout_start()
 
     def on_event(self, event: Event) -> bool:
-        """Passes an event to all callbacks; returns False if one of them stops the training."""
-        if event.taken is None:
-            return True
+        """Passes the event of a step to all callbacks; returns False if one of them stops the training."""
         step = event.taken
+        assert step is not None
         self._locals |= {
             "event": event,
             "new_obs": step.observation,

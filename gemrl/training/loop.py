@@ -21,6 +21,7 @@ class Event:
     """What happened in one step of the environments, or is about to happen."""
 
     step: int
+    """The number of steps taken, all of which are in the memory."""
     taken: Step | None = None
     """The step of the environments; None in events that announce a round."""
     compiling: bool = False
@@ -76,7 +77,7 @@ def train(
         for due in rounds:  # several may follow one step of many environments
             refreshing = agent.refreshes(due)
             if refreshing or refreshing not in compiled:
-                yield Event(before, compiling=refreshing not in compiled, refreshing=refreshing)
+                yield Event(step, compiling=refreshing not in compiled, refreshing=refreshing)
                 compiled.add(refreshing)
             losses = agent.learn(due)
         evaluation = None

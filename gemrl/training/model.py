@@ -18,7 +18,7 @@ from gemrl.core.exceptions import BadValue, GemrlError
 from gemrl.core.processes import Interrupts
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot
-from gemrl.core.validation import check_number
+from gemrl.core.validation import MAX_ENVS, check_number, check_seed
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import MAX_LANES, AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
@@ -68,7 +68,7 @@ class Model(Attributes):
             )
         if env is None:
             raise BadValue("a model needs an environment: an id such as 'Pendulum-v1' or a gymnasium.Env")
-        check_number("n_envs", n_envs, 1, whole=True)
+        check_number("n_envs", n_envs, 1, MAX_ENVS, whole=True)
         if n_envs > 1 and not isinstance(env, str):
             raise BadValue("n_envs needs an environment id; to use several of your own environments, pass a VectorEnv")
         env_id, env = env if isinstance(env, str) else name_of(env), make_envs(env, n_envs)
@@ -98,7 +98,7 @@ class Model(Attributes):
             check_installed("tensorboardX", "tensorboard")
         self.recipe = chosen
         self.seed = secrets.randbits(31) if seed is None else seed
-        check_number("seed", self.seed, 0, 2**32 - 1, whole=True)
+        check_seed("seed", self.seed)
         self.seed = int(self.seed)  # a numpy integer cannot be saved as JSON
         self.device = find_device(device)
         self.num_timesteps = 0
@@ -219,8 +219,13 @@ class Model(Attributes):
     def _run(self, events: Generator[Event], callbacks: CallbackRunner, log_interval: int | None) -> None:
         """Trains until a callback stops it or all steps are done. Ctrl-C takes effect between two steps."""
         callbacks.start()
+        compiling = False
         with Interrupts(_interrupt) as interrupts, closing(events):
             for event in events:
+                interrupts.finished_step(typical=not compiling)
+                compiling = event.compiling
+                if not event.taken:  # it announces a round, which belongs to the step
+                    continue
                 before = self._metrics.episodes
                 self._metrics.update(event)
                 if event.evaluation or (log_interval and self._metrics.episodes // log_interval > before // log_interval):

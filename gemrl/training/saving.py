@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+import numpy as np
+
 from gemrl.algorithms.registry import RECIPES, AnyRecipe, algorithm_for, recipe
 from gemrl.core.exceptions import DAMAGED, GemrlError, ModelFileError, UnsupportedSpace
 from gemrl.core.layout import Layout
@@ -82,9 +84,15 @@ def _from_files(
 def _learner(files: ModelFiles, header: dict[str, Any], template: Any) -> Any:
     """The template with every array replaced by the saved one. Raises unless names, shapes and dtypes match."""
     try:
-        return refilled(template, files.read_learner(header))
+        return refilled(template, _completed(files.read_learner(header), named_arrays(template)))
     except ModelFileError as error:
         raise ModelFileError(f"{files.learner} does not match its recipe: {error}") from None
+
+
+def _completed(arrays: dict[str, np.ndarray], template: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The saved arrays. Older files have no `target_normalizer`; their only normalizer takes its place."""
+    joined = {f"target_{name}": array for name, array in arrays.items() if name.startswith("normalizer.")}
+    return {name: array for name, array in joined.items() if name in template} | arrays
 
 
 def _variant(algo: str, layout: Layout) -> str | None:

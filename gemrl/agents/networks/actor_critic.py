@@ -110,18 +110,6 @@ def normalized(normalizer: Normalizer | None, observation: Array) -> Array:
     return observation if normalizer is None else normalizer(observation)
 
 
-Learner = TypeVar("Learner", bound=Any)
-"""The learner of any family: a pytree with a `normalizer`, which may be None."""
-
-
-def observing(learner: Learner, observation: Array, count: Array) -> Learner:
-    """The learner with its normalizer, if any, updated by the first count[e] of the new observations [E, F, D]."""
-    if learner.normalizer is None:
-        return learner
-    counts = np.arange(observation.shape[1]) < count[:, None]
-    return eqx.tree_at(lambda x: x.normalizer, learner, learner.normalizer.updated(observation, counts))
-
-
 def adam(learning_rate: float, epsilon: float = 1e-8) -> optax.GradientTransformation:
     """Adam with the default decay rates."""
     return optax.adam(learning_rate, eps=epsilon)

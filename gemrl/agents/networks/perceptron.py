@@ -98,7 +98,7 @@ class MLP(BodyNetwork):
     @staticmethod
     def init(rng: np.random.Generator, body: Perceptron, inputs: int, outputs: int, again: int = 0) -> MLP:
         """A perceptron inputs -> hidden -> outputs; `again` is the size of the second input, 0 if there is none."""
-        takes_again = body.action_twice and again > 0
+        takes_again = body.action_twice and again > 0 and len(body.net_arch) > 0
         layers = []
         for number, width in enumerate(body.net_arch):
             features = width + (again if number == 0 and takes_again else 0)
@@ -136,8 +136,8 @@ class MLP(BodyNetwork):
 
     @staticmethod
     def fast_ensemble(members: tuple[BodyNetwork, ...]) -> FoldedCritics | None:
-        """All critics in folded form, with their first layers as one product; None if LayerNorm comes first."""
-        perceptrons = [member for member in members if isinstance(member, MLP) and not member.norm_first]
+        """All critics in folded form, with their first layers as one product; None if they have none or LayerNorm comes first."""
+        perceptrons = [x for x in members if isinstance(x, MLP) and len(x.layers) > 1 and not x.norm_first]
         if len(perceptrons) < len(members):
             return None
         each = [member.folded() for member in perceptrons]

@@ -45,6 +45,7 @@ class Recipe(BaseRecipe):
     actor_objective: ActorObjective = choice(MeanOfCritics(), "critics that the policy maximizes", ActorObjective)
     separate_batches: bool = choice(False, "each group of critics draws its own minibatch", bool)
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
+    normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
 
     def __post_init__(self) -> None:
         super().__post_init__()

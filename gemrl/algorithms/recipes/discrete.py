@@ -44,6 +44,7 @@ class DiscreteRecipe(BaseRecipe):
     loss: Loss = choice(Huber(0.25), "loss of the networks", Loss)
     acting: Acting = choice(MeanOfMinima(), "Q-values that the agent acts on", Acting)
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance; vectors only", bool)
+    normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
     students: bool = choice(False, "an extra network per group learns planned returns and acts; the others learn one step", bool)
 
     def __post_init__(self) -> None:

@@ -29,6 +29,7 @@ class SoftRecipe(BaseRecipe):
     n_critics: int = number(2, "critics; the smallest value is used")
     target_entropy_scale: float = number(1.0, "the target entropy is minus this times the number of action dimensions", 0)
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
+    normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
 
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn with such observations and actions."""

@@ -12,7 +12,7 @@ from gemrl.core.env_names import folder_name_problem, path_name
 from gemrl.core.exceptions import BadValue
 from gemrl.core.literals import split_setting
 from gemrl.core.schema import Text
-from gemrl.core.validation import check_number
+from gemrl.core.validation import check_number, check_seed
 from gemrl.envs.arguments import parse_env_args
 
 MAX_RUNS = 10_000
@@ -97,6 +97,8 @@ class Study:
             raise BadValue(f"this study has {runs:,} runs, and {MAX_RUNS:,} is the limit; split it")
         for number in ("steps", "eval_every", "eval_episodes"):
             check_number(number, getattr(self, number), 1, whole=True)
+        for seed in self.seeds:
+            check_seed("a seed in seeds", seed)
         for setting in self.settings:
             split_setting(setting, "settings")
         parse_env_args(self.env_args, "env_args")
