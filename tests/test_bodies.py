@@ -14,6 +14,7 @@ import pytest
 import gemrl
 from gemrl.agents.learner import init_learner
 from gemrl.agents.networks.bodies import build
+from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.networks.residual import ResidualNetwork
 from gemrl.algorithms.bodies import Body, Perceptron, Residual
 from gemrl.algorithms.registry import GEM, RECIPES, Recipe, difference
@@ -100,10 +101,11 @@ def test_without_hidden_layers_networks_are_linear(action_twice: bool) -> None:
     learner = init_learner(GEM.but(net_arch=(), action_twice=action_twice), LAYOUT, seed=1)
     rng = np.random.default_rng(0)
     s, a = (rng.normal(size=(5, n)).astype(np.float32) for n in (LAYOUT.size, LAYOUT.action))
-    layers = [member.layers[0] for member in learner.critics.members]
+    layers = [member.layers[0] for member in learner.critics.members if isinstance(member, MLP)]
     expected = [np.concatenate([s, a], axis=1) @ layer.weight + layer.bias for layer in layers]
     for critics in (learner.critics, learner.critics.fast()):
         np.testing.assert_allclose(critics(jnp.array(s), jnp.array(a)), np.stack(expected)[..., 0], rtol=1e-4, atol=1e-5)
+    assert isinstance(learner.actor.body, MLP)
     (layer,) = learner.actor.body.layers
     for actor in (learner.actor, learner.actor.fast()):
         np.testing.assert_allclose(actor(jnp.array(s)), np.tanh(s @ layer.weight + layer.bias), rtol=1e-4, atol=1e-5)

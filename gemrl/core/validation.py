@@ -1,10 +1,9 @@
-"""Checks of user input: numbers in range, and sizes that fit this machine."""
+"""Checks of user input: numbers in range."""
 
 from __future__ import annotations
 
 import math
 import numbers
-import os
 import sys
 from typing import Any
 
@@ -40,12 +39,3 @@ def _shown(value: object) -> str:
     if isinstance(value, int) and abs(value) >= 10**30:
         return f"a number of {int(math.log10(abs(value))) + 1:,} digits"
     return repr(value)
-
-
-def check_memory(needed: int, field: str, what: str = "memory") -> None:
-    """Raises if `needed` bytes would not fit this machine; `field` sets the size."""
-    available = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    if needed > available:
-        raise BadValue(
-            f"the {what} would take {needed / 1e9:,.1f} GB, but this machine has {available / 1e9:,.1f} GB: set a smaller {field}"
-        )
