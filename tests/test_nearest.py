@@ -367,7 +367,7 @@ def test_sizes_that_do_not_match_are_refused() -> None:
     ("fields", "message"),
     [
         ({"k": 0}, "k must be a whole number of at least 1"),
-        ({"rows_per_action": 10**9}, "GB, but this machine has"),
+        ({"rows_per_action": 10**9}, "GB are left here: set a smaller rows_per_action"),
         ({"rows_per_action": 10**13}, "rows_per_action must be a whole number of at most"),
     ],
 )

@@ -17,6 +17,7 @@ import optax
 
 from gemrl.agents.baseline_targets import bounds, fresh_returns
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
@@ -27,6 +28,7 @@ from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
 from gemrl.core.arrays import Array
+from gemrl.core.layout import Layout
 
 REFRESH_CHUNK = 512
 """Next states evaluated at a time in a refresh: few enough that the activations stay in cache."""
@@ -228,7 +230,17 @@ def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, 
     return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
 
 
+def work(recipe: Recipe, layout: Layout) -> Work:
+    """What a round computes with, to estimate its memory."""
+    drawn = recipe.batch_size * (recipe.n_pairs if recipe.separate_batches else 1)
+    if isinstance(recipe.bound, Tightening):
+        drawn *= 1 + 2 * recipe.bound.reach  # the rows before and after each one
+    plans = recipe.targets.stored or recipe.bound.every is not None
+    return Work(*actor_critic_size(recipe.body, layout, recipe.n_pairs * recipe.n_critics + 1), drawn, plans)
+
+
 FAMILY = Family(
+    work=work,
     init_learner=init_learner,
     train_round=train_round,
     update_period=lambda recipe: recipe.target_update_interval if recipe.targets.stored else recipe.bound.every,

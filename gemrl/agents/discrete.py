@@ -12,13 +12,16 @@ import numpy as np
 import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.footprint import Work
 from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest
 from gemrl.agents.memory.sampling import n_step
 from gemrl.agents.networks.actor_critic import adam, adam_start, descend, normalized
+from gemrl.agents.networks.convolution import feature_maps
 from gemrl.agents.networks.q_networks import QNetworks
 from gemrl.agents.normalization import Normalizer, freezing, frozen
 from gemrl.agents.off_policy import CHUNK, Family, on_host
 from gemrl.agents.reward_scale import RewardScale, for_networks, in_rewards, remember
+from gemrl.algorithms.bodies import count_weights
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
@@ -52,6 +55,16 @@ def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
     frozen = (normalizer, scale) if recipe.targets.stored else (None, None)
     learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed), frozen[0], scale, frozen[1])
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
+
+
+def work(recipe: DiscreteRecipe, layout: Layout) -> Work:
+    """What a round computes with, to estimate its memory."""
+    convolutions = feature_maps(layout)
+    inputs = convolutions[-1].features if convolutions else layout.states or layout.size
+    parameters = count_weights(inputs, (*recipe.net_arch, layout.choices)) + sum(one.weights for one in convolutions)
+    activations = sum(recipe.net_arch) + sum(one.activations for one in convolutions)
+    networks = recipe.n_networks
+    return Work(networks * parameters, networks * activations, recipe.batch_size, recipe.targets.stored)
 
 
 def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
@@ -212,6 +225,7 @@ def mean_value(learner: Learner, observation: Array, action: Array) -> Array:
 
 
 FAMILY = Family(
+    work=work,
     init_learner=init_learner,
     train_round=train_round,
     update_period=lambda recipe: recipe.target_update_interval,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from gemrl.agents import continuous, discrete, soft
+from gemrl.agents.footprint import check_fits, network_needs
 from gemrl.agents.nearest import NearestAgent
 from gemrl.agents.off_policy import Family, OffPolicyAgent
 from gemrl.agents.protocol import LearningAgent
@@ -13,7 +14,6 @@ from gemrl.agents.tabular import TabularAgent
 from gemrl.algorithms.registry import BaseRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
-from gemrl.core.validation import check_memory
 
 Maker = Callable[..., LearningAgent]
 """Makes an agent from a recipe and a layout, with the keywords lanes, seed and device."""
@@ -23,7 +23,7 @@ def off_policy(family: Family) -> Maker:
     """A maker of agents, for a family that trains networks from a memory in rounds."""
 
     def make(recipe: Any, layout: Layout, *, lanes: int, seed: int, device: Any) -> LearningAgent:
-        check_memory(4 * recipe.least_parameters(layout), "net_arch", "networks")
+        check_fits(network_needs(family.work(recipe, layout)), device)
         return OffPolicyAgent(family, recipe, layout, lanes=lanes, seed=seed, device=device)
 
     return make

@@ -18,10 +18,13 @@ from gemrl.algorithms.recipes.nearest import NearestRecipe
 from gemrl.algorithms.returns import discounted_returns
 from gemrl.core.exceptions import ModelFileError
 from gemrl.core.layout import Layout
+from gemrl.core.resources import Need, check_memory
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import EPISODE_CAP, Transition
-from gemrl.core.validation import check_memory
+
+INDEX_BYTES = 150
+"""Bytes for a row in the dictionary of its table: its slot, and two Python integers."""
 
 
 class Remembered(NamedTuple):
@@ -52,8 +55,9 @@ class NearestAgent:
         size = layout.states or layout.size
         self._width = recipe.width(size)
         projected = self._width < size
-        row_bytes = 4 * self._width + 24
-        check_memory(layout.choices * recipe.rows_per_action * row_bytes + 4 * size * self._width * projected, "rows_per_action")
+        rows = layout.choices * recipe.rows_per_action
+        needs = [Need("rows", rows * (4 * self._width + 24 + INDEX_BYTES), "rows_per_action")]
+        check_memory([*needs, Need("projection", 8 * size * self._width * projected, "projection")])
         rng = stream(seed, "projection")
         self._projection = rng.standard_normal((size, self._width), np.float32) / self._width**0.5 if projected else None
         tables = [Table(recipe.rows_per_action, self._width) for _ in range(layout.choices)]

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from gemrl.agents.footprint import STAGED_ROWS, Shape, Work, check_fits, training_needs
 from gemrl.agents.memory.frames import FrameCollector, stored
 from gemrl.agents.memory.ring import Memory, Rows, cut, empty_rows, insert
 from gemrl.agents.memory.storage import restored, snapshot_of
@@ -18,13 +19,10 @@ from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import Diverged, ModelFileError
 from gemrl.core.layout import Layout
+from gemrl.core.resources import Need
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot, fitting
 from gemrl.core.steps import Transition
-
-STAGED_ROWS = 128
-"""The most rows of a lane that are staged on the host."""
-
 
 CHUNK = {True: 128, False: 1024}
 """Observations evaluated at a time: images (True) or vectors (False)."""
@@ -51,6 +49,8 @@ class Family(NamedTuple):
     """The mean Q(s, a) of a learner's critics."""
     groups: Callable[[Any], int]
     """How many estimates the memory stores for each row."""
+    work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
+    """What it computes with, to estimate the memory that it needs."""
 
 
 class Staging:
@@ -131,7 +131,7 @@ class OffPolicyAgent:
         self._family, self._device = family, device
         self._layout, self.lanes = layout, lanes
         capacity = max(1, recipe.buffer_size // lanes)
-        self._memory_shape = lanes, capacity, layout, family.groups(recipe)
+        self._memory_shape = Shape(lanes, capacity, layout, family.groups(recipe))
         self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout, recipe.reward_bound)
@@ -156,8 +156,14 @@ class OffPolicyAgent:
 
     def _rows(self) -> Memory:
         if self._ring is None:
+            check_fits(self._needs(), self._device)
             self._ring = jax.device_put(Memory.empty(*self._memory_shape), self._device)
         return self._ring
+
+    def _needs(self) -> list[Need]:
+        """The memory that training takes in addition to the networks."""
+        work, chunk = self._family.work(self.recipe, self._layout), CHUNK[self._layout.is_image]
+        return training_needs(self._memory_shape, work, self.recipe.gradient_steps, chunk)
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         """The policy's greedy actions. [B, *O] -> [B, A]."""

@@ -13,6 +13,7 @@ import numpy as np
 import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
 from gemrl.agents.networks.actor_critic import BodyNetwork, Critics, adam, adam_start, descend, normalized
 from gemrl.agents.networks.bodies import build
@@ -215,7 +216,13 @@ def sample(recipe: SoftRecipe, policy: Policy, observation: np.ndarray, rng: np.
     return policy.actor.draw(observation, rng.standard_normal(mean.shape).astype(np.float32))
 
 
+def work(recipe: SoftRecipe, layout: Layout) -> Work:
+    """What a round computes with, to estimate its memory."""
+    return Work(*actor_critic_size(recipe.body, layout, recipe.n_critics + 1), 2 * recipe.batch_size, plans=False)
+
+
 FAMILY = Family(
+    work=work,
     init_learner=init_learner,
     train_round=train_round,
     update_period=lambda recipe: None,

@@ -22,6 +22,10 @@ class Body(ABC):
     def least_weights(self, inputs: int) -> int:
         """A lower bound on the number of weights for this many inputs."""
 
+    def features(self) -> int:
+        """About how many numbers its layers compute for one input, to estimate memory."""
+        return 0
+
 
 @part
 @dataclass(frozen=True)
@@ -44,6 +48,9 @@ class Perceptron(Body):
     def least_weights(self, inputs: int) -> int:
         return count_weights(inputs, self.net_arch)
 
+    def features(self) -> int:
+        return sum(self.net_arch)
+
 
 @part
 @dataclass(frozen=True)
@@ -59,6 +66,9 @@ class Residual(Body):
 
     def least_weights(self, inputs: int) -> int:
         return inputs * self.width + 8 * self.blocks * self.width**2
+
+    def features(self) -> int:
+        return self.width * (1 + 6 * self.blocks)
 
 
 def check_widths(name: str, widths: object) -> None:

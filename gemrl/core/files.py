@@ -16,8 +16,8 @@ from safetensors import SafetensorError, safe_open
 
 from gemrl.core.exceptions import BadValue, ModelFileError
 from gemrl.core.reading import open_regular, parse_json, read_limited
+from gemrl.core.resources import physical_memory
 from gemrl.core.schema import ANY_JSON, FileKind, problem, shown
-from gemrl.core.validation import physical_memory
 
 CHUNK = 1 << 22
 """Bytes that are written and hashed at a time, so that no array is held in memory twice."""

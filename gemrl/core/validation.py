@@ -1,10 +1,9 @@
-"""Checks of user input: numbers in range, and sizes that fit this machine."""
+"""Checks of user input: numbers in range."""
 
 from __future__ import annotations
 
 import math
 import numbers
-import os
 import sys
 from typing import Any
 
@@ -34,17 +33,3 @@ def check_number(name: str, value: object, low: float, high: float = math.inf, *
 def check_seed(name: str, seed: object) -> None:
     """Raises unless `seed` is a seed: a whole number that fits 32 bits."""
     check_number(name, seed, 0, MAX_SEED, whole=True)
-
-
-def physical_memory() -> int:
-    """The memory of this machine, in bytes."""
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-def check_memory(needed: int, field: str, what: str = "memory") -> None:
-    """Raises if `needed` bytes would not fit this machine; `field` sets the size."""
-    available = physical_memory()
-    if needed > available:
-        raise BadValue(
-            f"the {what} would take {needed / 1e9:,.1f} GB, but this machine has {available / 1e9:,.1f} GB: set a smaller {field}"
-        )

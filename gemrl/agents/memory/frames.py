@@ -28,8 +28,7 @@ class Frames(eqx.Module):
     @staticmethod
     def empty(lanes: int, rows: int, layout: Layout) -> Frames:
         """An empty ring on the host for the images of `rows` rows; an episode has one image more than it has steps."""
-        count = rows + rows // 64 + SPARE
-        return Frames(np.zeros((lanes, count, *layout.observation[1:]), layout.dtype), np.zeros(lanes, np.int32))
+        return Frames(np.zeros((lanes, slots(rows), *layout.observation[1:]), layout.dtype), np.zeros(lanes, np.int32))
 
     @property
     def used(self) -> int:
@@ -58,6 +57,11 @@ class Frames(eqx.Module):
 
 SPARE = 512
 """Slots beyond one per row: for images staged on the host, for the stacks of the oldest rows, and for some short episodes."""
+
+
+def slots(rows: int) -> int:
+    """The number of images that a lane of `rows` rows has slots for."""
+    return rows + rows // 64 + SPARE
 
 
 def stored(layout: Layout) -> Layout:

@@ -14,11 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.agents.memory.frames import Frames, NewFrames, stored
+from gemrl.agents.memory.frames import Frames, NewFrames, slots, stored
 from gemrl.algorithms.planning import Planner
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
-from gemrl.core.validation import check_memory
+from gemrl.core.resources import Need, check_memory
 
 
 class Rows(NamedTuple):
@@ -65,7 +65,7 @@ class Memory(eqx.Module):
     @staticmethod
     def empty(lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
         """A memory of `capacity` rows per lane: on the device, or on the host as numpy arrays that are written in place."""
-        check_memory(lanes * capacity * row_bytes(layout, pairs), "buffer_size")
+        check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs), "buffer_size")])
         values = np.zeros((pairs, lanes, capacity), np.float32)
         counts = (np.zeros(lanes, np.int32) for _ in range(3))  # head, size, unplanned
         frames = Frames.empty(lanes, capacity, layout) if layout.frames > 1 else None
@@ -124,8 +124,27 @@ class Memory(eqx.Module):
 def row_bytes(layout: Layout, pairs: int) -> int:
     """Bytes of one row: two observations, action, reward, discount, last, two values of each pair, and one image."""
     kept = stored(layout)
-    image = layout.size // layout.frames if layout.frames > 1 else 0
+    image = _image_bytes(layout) if layout.frames > 1 else 0
     return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + 2 * pairs) + 1
+
+
+def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int) -> int:
+    """Bytes of a memory of `capacity` rows per lane, with the spare slots for images, without its few counters."""
+    spare = (slots(capacity) - capacity) * _image_bytes(layout) if layout.frames > 1 else 0
+    return lanes * (capacity * row_bytes(layout, pairs) + spare)
+
+
+def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int) -> int:
+    """Bytes of the largest array of such a memory."""
+    kept = stored(layout)
+    images = slots(capacity) * _image_bytes(layout) if layout.frames > 1 else 0
+    numbers = max(kept.size * np.dtype(kept.dtype).itemsize, 4 * kept.action, 4 * pairs)
+    return lanes * max(images, capacity * numbers)
+
+
+def _image_bytes(layout: Layout) -> int:
+    """Bytes of one image of a stack."""
+    return layout.size // layout.frames * np.dtype(layout.dtype).itemsize
 
 
 def insert(memory: Memory, new: Rows, count: Array) -> Memory:

@@ -6,10 +6,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.agents.memory.ring import Memory
+from gemrl.agents.memory.ring import Memory, column_bytes, memory_bytes
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import ModelFileError
 from gemrl.core.layout import Layout
+from gemrl.core.resources import Need, check_memory
 from gemrl.core.snapshot import Snapshot, fitting
 
 _COUNTS = ("head", "size", "unplanned")
@@ -28,6 +29,9 @@ def snapshot_of(memory: Memory) -> Snapshot:
 
 def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
     """The memory of this shape, restored from a snapshot."""
+    shape = lanes, capacity, layout, pairs
+    copies = 0 if host else memory_bytes(*shape) + column_bytes(*shape)  # it is filled on the host, then copied to the device
+    check_memory([Need("rows", memory_bytes(*shape), "buffer_size"), Need("copying them", copies, "buffer_size")])
     filled, memory = saved.facts["filled"], Memory.empty(lanes, capacity, layout, pairs, host=True)
     if not isinstance(filled, int) or not 0 <= filled <= capacity:
         raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")

@@ -37,6 +37,37 @@ def filters_for(layout: Layout) -> tuple[Filters, ...]:
     return NATURE if layout.large_image else SMALL
 
 
+class FeatureMap(NamedTuple):
+    """The output of a convolution, and what computing it takes for one image."""
+
+    filters: Filters
+    channels: int
+    """Channels of its input."""
+    features: int
+    """Numbers in its output."""
+    activations: int
+    """Numbers while it is computed: its input, and the products of all pixels of its filters."""
+
+    @property
+    def weights(self) -> int:
+        """The number of its weights."""
+        return self.filters.size**2 * self.channels * self.filters.number
+
+
+def feature_maps(layout: Layout) -> list[FeatureMap]:
+    """The outputs of all convolutions for observations of this layout; none for vectors."""
+    found, filters = list[FeatureMap](), filters_for(layout)
+    height, width, channels = layout.image if filters else (0, 0, 0)
+    for shape in filters:
+        inputs = height * width * channels
+        height, width = ((side - shape.size) // shape.stride + 1 for side in (height, width))
+        features = height * width * shape.number
+        products = features * (shape.size // shape.stride) ** 2
+        found.append(FeatureMap(shape, channels, features, (inputs + products) // 2))
+        channels = shape.number
+    return found
+
+
 def space_to_depth(x: Array, side: int) -> Array:
     """Moves squares of side x side pixels into channels. [B, H, W, C] -> [B, H/side, W/side, side * side * C]."""
     batch, height, width, channels = x.shape

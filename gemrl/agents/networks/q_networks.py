@@ -11,7 +11,7 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from gemrl.agents.networks.convolution import Convolution, filters_for
+from gemrl.agents.networks.convolution import Convolution, feature_maps
 from gemrl.agents.networks.perceptron import MLP, Layer
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
@@ -37,15 +37,9 @@ class QNetwork(eqx.Module):
 
     @staticmethod
     def init(rng: np.random.Generator, layout: Layout, hidden: Sequence[int], *, dueling: bool) -> QNetwork:
-        convolutions, features = [], layout.states or layout.size
-        filters = filters_for(layout)
-        if filters:
-            height, width, channels = layout.image
-            for shape in filters:
-                convolutions.append(Convolution.init(rng, channels, shape))
-                height, width = ((side - shape.size) // shape.stride + 1 for side in (height, width))
-                channels = shape.number
-            features = height * width * channels
+        maps = feature_maps(layout)
+        convolutions = [Convolution.init(rng, one.channels, one.filters) for one in maps]
+        features = maps[-1].features if maps else layout.states or layout.size
         trunk = []
         for width in hidden[:-1] if dueling else ():
             trunk.append(Layer.init(rng, features, width))
