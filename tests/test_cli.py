@@ -300,7 +300,7 @@ def test_version() -> None:
 
 
 def test_failed_start_leaves_the_folder_free(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert train(tmp_path / "run", "--set", "buffer_size=1000000000000") == 2
+    assert train(tmp_path / "run", "--set", "buffer_size=1000000000") == 2
     assert "set a smaller buffer_size" in capsys.readouterr().err
     assert train(tmp_path / "run", "--set", "net_arch=(1000000, 1000000)") == 2
     assert "set a smaller net_arch" in capsys.readouterr().err

@@ -34,7 +34,7 @@ class Work(NamedTuple):
 
 def actor_critic_size(body: Body, layout: Layout, networks: int) -> tuple[int, int]:
     """Parameters and activations of this many networks with a body: an actor, and critics, which take the action too."""
-    return networks * body.least_weights(layout.size + layout.action), networks * body.features()
+    return networks * body.least_weights(layout.size + layout.action), networks * body.activations()
 
 
 def network_needs(work: Work) -> list[Need]:

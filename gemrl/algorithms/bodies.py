@@ -22,7 +22,7 @@ class Body(ABC):
     def least_weights(self, inputs: int) -> int:
         """A lower bound on the number of weights for this many inputs."""
 
-    def features(self) -> int:
+    def activations(self) -> int:
         """About how many numbers its layers compute for one input, to estimate memory."""
         return 0
 
@@ -48,7 +48,7 @@ class Perceptron(Body):
     def least_weights(self, inputs: int) -> int:
         return count_weights(inputs, self.net_arch)
 
-    def features(self) -> int:
+    def activations(self) -> int:
         return sum(self.net_arch)
 
 
@@ -67,7 +67,7 @@ class Residual(Body):
     def least_weights(self, inputs: int) -> int:
         return inputs * self.width + 8 * self.blocks * self.width**2
 
-    def features(self) -> int:
+    def activations(self) -> int:
         return self.width * (1 + 6 * self.blocks)
 
 
