@@ -86,11 +86,12 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
 )
 def test_extended_run_equals_one_long_run(tmp_path: Path, env: str, algo: str, options: list[str], fields: list[str]) -> None:
     """When the first part ends, the ring has wrapped, an episode is running and rows are staged on the host."""
-    assert train(tmp_path / "one", 500, *options, env=env, algo=algo, fields=fields) == 0
-    assert train(tmp_path / "two", 370, *options, env=env, algo=algo, fields=fields) == 0
-    assert main(["resume", str(tmp_path / "two"), "--steps", "500"]) == 0
+    part, steps = (220, 300) if env.startswith("ALE/") else (370, 500)
+    assert train(tmp_path / "one", steps, *options, env=env, algo=algo, fields=fields) == 0
+    assert train(tmp_path / "two", part, *options, env=env, algo=algo, fields=fields) == 0
+    assert main(["resume", str(tmp_path / "two"), "--steps", str(steps)]) == 0
     lines = (tmp_path / "two" / "evaluations.csv").read_text().splitlines()
-    assert [line for line in lines if not line.startswith(("370", "372"))] == (
+    assert [line for line in lines if not line.startswith((str(part), "372"))] == (
         (tmp_path / "one" / "evaluations.csv").read_text().splitlines()
     )
     assert set(differences(tmp_path / "one", tmp_path / "two")) == {"evaluations.csv", "checkpoint evaluations.csv"}
