@@ -237,6 +237,9 @@ class Attacker:
         problems = []
         if outcome.code not in (0, 1, 2, ACCEPTED):
             problems.append(f"ended with {outcome.code}")
+        last = outcome.output.strip().rpartition("\n")[2]
+        if outcome.code in (1, 2) and not last.startswith("gemrl: "):
+            problems.append("gave no reason")
         if outcome.resident > RESIDENT:
             problems.append(f"took {outcome.resident / 1e9:.1f} GB")
         if "Traceback" in outcome.output:
@@ -284,8 +287,7 @@ def _gemrl(*arguments: str) -> None:
 def attack_often(workplace: Path, starts: int, seed: int = 1) -> tuple[str, list[str]]:
     """Attacks this many times; returns a row of the table of docs/reliability.md, and what failed."""
     (workplace / "home").mkdir(parents=True)
-    os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(workplace / "home" / "compiled"))
-    own = {"HOME": str(workplace / "home"), "MPLCONFIGDIR": str(workplace / "home"), "NPROC": "1"}
+    own = {name: str(workplace / "home") for name in ("HOME", "MPLCONFIGDIR", "JAX_COMPILATION_CACHE_DIR")} | {"NPROC": "1"}
     with mock.patch.dict(os.environ, own):
         return _attack_often(workplace, starts, seed)
 

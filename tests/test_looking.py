@@ -251,7 +251,7 @@ def test_missing_checkpoints_are_reported(run: Path, tmp_path: Path, capsys: pyt
     assert "is not a run folder" in capsys.readouterr().err
     (tmp_path / "run.json").write_text(json.dumps(json.loads((run / "run.json").read_text()) | {"recipe": 3}))
     assert main(["memory", str(tmp_path)]) == 2
-    assert "recipe must be an object with fields" in capsys.readouterr().err
+    assert "recipe must be an object with fields, not 3" in capsys.readouterr().err
 
 
 def test_damaged_checkpoint_falls_back_to_the_previous_one(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

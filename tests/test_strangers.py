@@ -477,7 +477,7 @@ class Many(gym.vector.VectorEnv):
     num_envs = 5000
     single_observation_space, single_action_space = gym.spaces.Discrete(4), gym.spaces.Discrete(2)
     observation_space, action_space = (batch_space(gym.spaces.Discrete(n), 5000) for n in (4, 2))
-    metadata = {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}
+    metadata = {"autoreset_mode": gym.vector.AutoresetMode.NEXT_STEP}  # noqa: RUF012, as gymnasium declares it
 
 
 def test_a_model_with_many_lanes_can_be_loaded(tmp_path: Path) -> None:
