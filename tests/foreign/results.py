@@ -54,7 +54,6 @@ REASONS = (
     Reason("", "policy_kwargs optimizer", "the optimizer is Adam"),
     Reason("", "policy_kwargs log_std_init|'?use_sde'?", "there is no gSDE"),
     Reason("", "net_arch must be a tuple", "actor and critics have the same widths"),
-    Reason("", "net_arch must have at least one width", "a network has at least one hidden layer"),
     Reason("", "OrnsteinUhlenbeck", "exploration noise is Gaussian"),
     Reason("", "exploration_noise is a field of other", "sac explores by its policy alone"),
     Reason("", "depth is a field of other|here it is depth", "sac has one-step targets"),
