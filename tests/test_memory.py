@@ -200,12 +200,12 @@ MEASURE_GROWTH = """
 import resource
 from gemrl.training.models import GEM
 from tests.probes import Truncated
-small = dict(net_arch=(8,), buffer_size=5000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
+small = dict(net_arch=(8,), buffer_size=2000, learning_starts=100, train_freq=500, gradient_steps=2, target_update_interval=500)
 model = GEM(Truncated(), seed=0, **small)
 def resident():
     return int(open("/proc/self/statm").read().split()[1]) * resource.getpagesize()
-model.learn(6_000)
-for part in range(5):
+model.learn(2_500)
+for part in range(3):
     before = resident()
     model.learn(3_000, reset_num_timesteps=False)
     print(resident() - before)
