@@ -52,7 +52,7 @@ class Shape(NamedTuple):
 
 
 def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) -> list[Need]:
-    """What training takes in addition: the rows, planning their returns, minibatches, and new rows on the way.
+    """What training takes in addition: the rows, the phase of a round that takes most, and new rows on the way.
 
     `chunk` is how many rows are evaluated at a time.
     """
@@ -60,16 +60,14 @@ def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) ->
     batch, draws = 4 * work.drawn * (layout.size + work.activations), gradient_steps * work.drawn * (4 + layout.action)
     refresh = chunk * (layout.size + work.activations) + work.parameters
     staged = 3 * lanes * min(capacity, STAGED_ROWS) * (row_bytes(layout, groups) + _film_bytes(layout))
-    later = [
+    phases = [  # one after the other, in the same memory
+        Need("copying a column", column_bytes(*shape), "buffer_size"),  # JAX does that when the memory is made
+        Need("evaluating rows", FLOAT * refresh * work.plans, "net_arch"),
         Need("planning", lanes * capacity * groups * PLANNING_BYTES * work.plans, "buffer_size"),
         Need("minibatches", FLOAT * (batch + draws), "batch_size or gradient_steps" if draws > batch else "batch_size"),
-        Need("evaluating rows", FLOAT * refresh * work.plans, "net_arch"),
-        Need("new rows", staged, "n_envs"),
     ]
-    # JAX copies one column at a time to the device, before the first round.
-    copied = Need("copying them", column_bytes(*shape), "buffer_size")
-    first = copied.size > sum(need.size for need in later)
-    return [Need("rows", memory_bytes(*shape), "buffer_size"), *([copied] if first else later)]
+    largest = max(phases, key=lambda need: need.size)
+    return [Need("rows", memory_bytes(*shape), "buffer_size"), largest, Need("new rows", staged, "n_envs")]
 
 
 PLANNING_BYTES = 68
