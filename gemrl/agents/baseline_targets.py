@@ -11,6 +11,7 @@ from gemrl.agents.learner import Learner
 from gemrl.agents.memory.ring import Memory, RowIndex
 from gemrl.agents.memory.sampling import n_step, segment
 from gemrl.agents.networks.actor_critic import normalized
+from gemrl.agents.networks.encoder import seen_pairs
 from gemrl.agents.reward_scale import in_rewards
 from gemrl.algorithms.planning import Single
 from gemrl.algorithms.recipes.continuous import Recipe
@@ -73,7 +74,9 @@ def _tightest_behind(recipe: Recipe, learner: Learner, memory: Memory, index: Ro
         same &= (index.offset >= k) & ~rows.last[lane, before]
         since = rows.reward[lane, before] + recipe.gamma * since
         observation = normalized(learner.normalizer, rows.observation[lane, before])
-        flat = (x.reshape(-1, x.shape[-1]) for x in (observation, rows.action[lane, before]))
+        action = rows.action[lane, before]
+        observation = seen_pairs(learner.target_encoder, observation, action)
+        flat = (x.reshape(-1, x.shape[-1]) for x in (observation, action))
         q = learner.target_critics(*flat).reshape(recipe.n_pairs, recipe.n_critics, *lane.shape).min(axis=1)
         q = in_rewards(learner, q)
         tightest = jnp.where(same, jnp.minimum(tightest, (q - since) / recipe.gamma**k), tightest)

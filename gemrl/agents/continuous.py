@@ -21,8 +21,9 @@ from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
+from gemrl.agents.networks.encoder import Encoder, Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.normalization import Normalizer, freezing, frozen
-from gemrl.agents.off_policy import Family, mean_value, on_host
+from gemrl.agents.off_policy import Family, on_host
 from gemrl.agents.reward_scale import for_networks, in_rewards, remember
 from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.recipes.continuous import Recipe
@@ -60,13 +61,14 @@ def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, k
 
 
 def move_targets(recipe: Recipe, learner: Learner) -> Learner:
-    """theta' <- tau theta + (1 - tau) theta', for actor and critics."""
+    """theta' <- tau theta + (1 - tau) theta', for actor and critics; and what they see, if features are learned."""
 
     def moved(target: Array, online: Array) -> Array:
         return recipe.tau * online + (1 - recipe.tau) * target
 
     networks = jax.tree.map(moved, (learner.target_actor, learner.target_critics), (learner.actor, learner.critics))
-    return freezing(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
+    learner = freezing(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
+    return learner if learner.encoders is None else eqx.tree_at(lambda x: x.encoders, learner, learner.encoders.moved())
 
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
@@ -99,7 +101,7 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
     critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer)
 
     def improve(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
-        return descend(optimizer, lambda actor: actor_loss(recipe, actor, critics, batch.states), actor, state)
+        return descend(optimizer, lambda actor: actor_loss(recipe, actor, critics, batch), actor, state)
 
     def keep(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
         return actor, state, jnp.nan
@@ -112,6 +114,8 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
         learner,
         (actor, critics, actor_optimizer, critic_optimizer, updates),
     )
+    if learner.encoders is not None:
+        learner = eqx.tree_at(lambda x: x.encoders, learner, improved_encoders(optimizer, learner.encoders, batch))
     if not recipe.targets.stored:  # with planned returns they move once per round, in update_memory
         moves = updates % recipe.target_update_interval == 0
         learner = jax.lax.cond(moves, partial(move_targets, recipe), lambda learner: learner, learner)
@@ -128,22 +132,33 @@ def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, 
     return loss, statistics
 
 
-def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, states: Array) -> tuple[Array, Any]:
+def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, batch: Batch) -> tuple[Array, Any]:
     """The negative of the objective that the deterministic policy gradient maximizes; and the body's statistics."""
     objective = recipe.actor_objective
-    action, statistics = actor.training(states)
-    return -objective(critics[objective.critics_used](states, action)).mean(), statistics
+    action, statistics = actor.training(seen_states(batch.encoder, batch.states))
+    q = critics[objective.critics_used](seen_pairs(batch.encoder, batch.states, action), action)
+    return -objective(q).mean(), statistics
+
+
+def improved_encoders(optimizer: optax.GradientTransformation, encoders: Encoders, batch: Batch) -> Encoders:
+    """The encoders after a gradient step on the prediction of next states' features."""
+    loss = partial(encoder_loss, observation=batch.states, action=batch.actions, following=batch.following)
+    online, state, _ = descend(optimizer, loss, encoders.online, encoders.optimizer)
+    return eqx.tree_at(lambda x: (x.online, x.optimizer), encoders, (online, state))
 
 
 class Batch(NamedTuple):
     """A minibatch for C critics: one that they share, or one for each."""
 
-    observation: Array  # [B, D] or [C, B, D], normalized
+    observation: Array  # [B, D] or [C, B, D], what critics see of normalized observations
     action: Array  # [B, A] or [C, B, A]
     returns: Array  # [C, B], the targets of each critic; [K, 1 or C, B] if each regresses on the returns of all groups
     lower: Array | None  # [C, B], bounds that the Q-values are pushed into
     upper: Array | None  # [C, B]
-    states: Array  # [B, D], the states that the actor is updated on
+    states: Array  # [B, D], the states that the actor is updated on, normalized
+    actions: Array  # [B, A], the stored actions in these states
+    following: Array | None  # [B, D], the states after them, if features are learned
+    encoder: Encoder | None  # what actor and critics see states with
 
 
 def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness) -> Batch:
@@ -158,6 +173,9 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     lower, upper = bounds(recipe, learner, memory, drawn, value) if recipe.bound.weight else (None, None)
     observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
     action, states = memory.rows.action[lane, position], observation[0]
+    actions, encoder, following = action[0], learner.encoder, None
+    if encoder is not None:
+        following = normalized(learner.normalizer, memory.rows.next_observation[lane[0], position[0]])
     group = jnp.arange(recipe.n_pairs * recipe.n_critics) // recipe.n_critics  # of each critic
     batch = group if recipe.separate_batches else jnp.zeros_like(group)  # and the minibatch that it is trained on
     if recipe.separate_batches:
@@ -169,14 +187,17 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     elif recipe.separate_batches:
         returns = returns[:, batch]
     lower, upper = (x if x is None else for_networks(learner, x[group, batch]) for x in (lower, upper))
-    return Batch(observation, action, for_networks(learner, returns), lower, upper, states)
+    observation = seen_pairs(encoder, observation, action)
+    return Batch(observation, action, for_networks(learner, returns), lower, upper, states, actions, following, encoder)
 
 
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
     """Each pair's value of a state: the smallest Q'(s, pi'(s) + noise) of its critics. [B, D], [B, A] -> [K, B]."""
     observation = normalized(learner.normalizer, observation)
-    action = jnp.clip(learner.target_actor(observation) + noise, -1, 1)
-    q = learner.target_critics(observation, action).reshape(recipe.n_pairs, recipe.n_critics, -1)
+    encoder = learner.target_encoder
+    action = jnp.clip(learner.target_actor(seen_states(encoder, observation)) + noise, -1, 1)
+    q = learner.target_critics(seen_pairs(encoder, observation, action), action)
+    q = q.reshape(recipe.n_pairs, recipe.n_critics, -1)
     return in_rewards(learner, (q if subset is None else q[:, subset]).min(axis=1))
 
 
@@ -217,17 +238,25 @@ class Policy(NamedTuple):
 
     actor: Actor
     normalizer: Normalizer | None
+    encoder: Encoder | None
 
 
 def act(recipe: Recipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
     """The policy's actions in [-1, 1]. [B, D] -> [B, A]."""
-    return policy.actor(normalized(policy.normalizer, observation))
+    return policy.actor(seen_states(policy.encoder, normalized(policy.normalizer, observation)))
 
 
 def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
     """The policy's actions plus exploration noise. [B, D] -> [B, A]."""
     action = act(recipe, policy, observation)
     return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
+
+
+@jax.jit
+def mean_values(learner: Learner, observation: Array, action: Array) -> Array:
+    """The mean Q(s, a) of the critics. [B, D], [B, A] -> [B]."""
+    observation = normalized(learner.normalizer, observation)
+    return in_rewards(learner, learner.critics(seen_pairs(learner.encoder, observation, action), action).mean(axis=0))
 
 
 def work(recipe: Recipe, layout: Layout) -> Work:
@@ -244,10 +273,10 @@ FAMILY = Family(
     init_learner=init_learner,
     train_round=train_round,
     update_period=lambda recipe: recipe.target_update_interval if recipe.targets.stored else recipe.bound.every,
-    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer)),
+    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, learner.encoder)),
     act=act,
     explore=explore,
     sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),
-    values=mean_value,
+    values=mean_values,
     groups=lambda recipe: recipe.n_pairs,
 )

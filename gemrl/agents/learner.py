@@ -10,6 +10,7 @@ import optax
 
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam_start
 from gemrl.agents.networks.bodies import build
+from gemrl.agents.networks.encoder import Encoder, Encoders
 from gemrl.agents.normalization import Normalizer
 from gemrl.agents.reward_scale import RewardScale
 from gemrl.algorithms.recipes.continuous import Recipe
@@ -35,14 +36,28 @@ class Learner(eqx.Module):
     reward_scale: RewardScale | None
     target_reward_scale: RewardScale | None
     """The same for the reward scale."""
+    encoders: Encoders | None
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """The encoder that actor and critics see states with; None if no features are learned."""
+        return None if self.encoders is None else self.encoders.fixed
+
+    @property
+    def target_encoder(self) -> Encoder | None:
+        """The encoder that target networks see states with."""
+        return None if self.encoders is None else self.encoders.target
 
 
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimizers before the first step."""
     rng = stream(seed, "networks")
     observation, action, count = layout.size, layout.action, recipe.n_pairs * recipe.n_critics
-    actor = Actor(build(recipe.body, rng, observation, action))
-    critics = Critics(tuple(build(recipe.body, rng, observation + action, 1, again=action) for _ in range(count)))
+    features = recipe.embedding.features
+    actor = Actor(build(recipe.body, rng, observation + features, action))
+    inputs = observation + 2 * features + action
+    critics = Critics(tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(count)))
+    encoders = Encoders.start(Encoder.init(rng, observation, action, features)) if features else None
     normalizer = Normalizer.start(observation) if recipe.normalize_observations else None
     scale = RewardScale.start() if recipe.normalize_rewards else None
     learner = Learner(
@@ -58,5 +73,6 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         normalizer if recipe.targets.stored else None,
         scale,
         scale if recipe.targets.stored else None,
+        encoders,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

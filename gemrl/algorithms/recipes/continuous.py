@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from gemrl.algorithms.bodies import Body, Perceptron
+from gemrl.algorithms.embeddings import Embedding, NoEmbedding
 from gemrl.algorithms.losses import ActorObjective, Asymmetric, FirstCritic, Loss, MeanOfCritics
 from gemrl.algorithms.planning import NStep, Planner, Single, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
@@ -46,6 +47,7 @@ class Recipe(BaseRecipe):
     separate_batches: bool = choice(False, "each group of critics draws its own minibatch", bool)
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
+    embedding: Embedding = choice(NoEmbedding(), "learned features that actor and critics see in addition", Embedding)
 
     def __post_init__(self) -> None:
         super().__post_init__()
