@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from gemrl.agents.memory.ring import Memory, empty_rows, insert, plan
-from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
+from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Stopping, Twin, TwinReleased
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 
@@ -63,6 +63,22 @@ def brute(planner: Planner, data: Trajectories) -> tuple[np.ndarray, np.ndarray]
     return returns, lengths
 
 
+def stopped(planner: Stopping, data: Trajectories, q_stored: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Returns and lengths [2, N] of the stopping rule by definition: one row at a time, without looking at later rewards."""
+    reward, discount, last, q_next = data
+    returns, lengths = np.empty(q_next.shape), np.empty(q_next.shape, int)
+    for k in range(2):
+        for t in range(len(reward)):
+            end = t
+            while end + 1 - t < planner.depth and not last[end] and end + 1 < len(reward):
+                if q_stored[k, end] < q_next[k, end] - planner.margin:
+                    break
+                end += 1
+            returns[k, t] = rollouts(reward, discount, last, q_next[1 - k], t, end - t + 1)[-1]
+            lengths[k, t] = end - t + 1
+    return returns, lengths
+
+
 @st.composite
 def trajectories(draw: st.DrawFn, exact: bool = False) -> Trajectories:
     """Rows with terminations and truncations. Exact ones have small whole numbers and gamma 1, so that ties are exact."""
@@ -88,6 +104,32 @@ def planners(depth: int) -> list[Planner]:
 def test_returns_equal_the_definition(data: Trajectories, depth: int) -> None:
     for planner in planners(depth):
         np.testing.assert_allclose(planner(*data), brute(planner, data)[0], rtol=1e-9, atol=1e-9, err_msg=str(planner))
+
+
+@settings(max_examples=150, deadline=None)
+@given(trajectories(), st.integers(1, 50), st.sampled_from([0.0, 0.5, 1e9]), st.integers(0, 2**32))
+def test_stopping_rule_equals_the_definition(data: Trajectories, depth: int, margin: float, seed: int) -> None:
+    planner = Stopping(depth, margin)
+    q_stored = data[3] + np.random.default_rng(seed).choice([-1.0, 0.0, 0.3], data[3].shape)
+    returns, lengths = stopped(planner, data, q_stored)
+    np.testing.assert_allclose(planner(*data, q_stored), returns, rtol=1e-9, atol=1e-9)
+    np.testing.assert_array_equal(planner.chosen(*data, q_stored), lengths)
+
+
+def test_stopping_rule_does_not_look_at_later_rewards() -> None:
+    """Where it stops stays the same if every reward changes."""
+    rng = np.random.default_rng(0)
+    discount, last, q_next, q_stored = np.full(50, 0.9), rng.random(50) < 0.1, rng.normal(size=(2, 50)), rng.normal(size=(2, 50))
+    lengths = [Stopping().chosen(rng.normal(size=50), discount, last, q_next, q_stored) for _ in range(3)]
+    assert lengths[0].max() > 1
+    np.testing.assert_array_equal(lengths[0], lengths[1])
+    np.testing.assert_array_equal(lengths[0], lengths[2])
+
+
+def test_stopping_rule_needs_values_of_stored_actions() -> None:
+    row = np.ones(3)
+    with pytest.raises(BadValue, match="q_stored"):
+        Stopping()(row, row, row > 1, np.ones((2, 3)))
 
 
 @settings(max_examples=150, deadline=None)

@@ -19,7 +19,7 @@ from gemrl.agents.baseline_targets import bounds, fresh_returns
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
-from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest
+from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest, stale_rows
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
 from gemrl.agents.networks.encoder import Encoder, Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.normalization import Normalizer, freezing, frozen
@@ -52,7 +52,7 @@ def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, k
     """Algorithm 2. If due, moves the target networks and refreshes all rows, else only new ones; then plans returns."""
     if recipe.targets.stored:
         learner = move_targets(recipe, learner) if due else learner
-        memory = refresh(recipe, learner, memory, memory.size if due else memory.unplanned, key)
+        memory = refresh(recipe, learner, memory, memory.size if due else stale_rows(memory), key)
         memory = plan(memory, recipe.targets.planner) if due else plan_newest(memory, recipe.targets.planner)
     elif isinstance(recipe.bound, SelfImitation) and due:
         memory = refresh(recipe, learner, memory, memory.size, key)
@@ -72,18 +72,23 @@ def move_targets(recipe: Recipe, learner: Learner) -> Learner:
 
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
-    """The memory with `q_next` of the newest stale[e] rows of each lane computed again; the work grows with their number."""
+    """The memory with the values of the newest stale[e] rows of each lane computed again; the work grows with their number."""
     networks = learner.target_actor.fast(), learner.target_critics.fast()
     learner = frozen(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
     chunks, actions = Chunks(memory, stale, REFRESH_CHUNK), memory.rows.action.shape[-1]
 
-    def value_chunk(number: Array, q_next: Array) -> Array:
+    def value_chunk(number: Array, columns: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
+        q_next, q_stored = columns
         _, states = chunks.next_observations(number)
         noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (len(states), actions))
-        return chunks.write(number, q_next, state_values(recipe, learner, states, noise))
+        q_next = chunks.write(number, q_next, state_values(recipe, learner, states, noise))
+        if q_stored is not None:
+            states = normalized(learner.normalizer, states)
+            q_stored = chunks.write(number, q_stored, pair_values(recipe, learner, states, chunks.next_actions(number)))
+        return q_next, q_stored
 
-    q_next = jax.lax.fori_loop(0, chunks.count, value_chunk, memory.q_next)
-    return eqx.tree_at(lambda x: x.q_next, memory, q_next)
+    q_next, q_stored = jax.lax.fori_loop(0, chunks.count, value_chunk, (memory.q_next, memory.q_stored))
+    return eqx.tree_at(lambda x: (x.q_next, x.q_stored), memory, (q_next, q_stored), is_leaf=lambda x: x is None)
 
 
 def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
@@ -194,9 +199,13 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
     """Each pair's value of a state: the smallest Q'(s, pi'(s) + noise) of its critics. [B, D], [B, A] -> [K, B]."""
     observation = normalized(learner.normalizer, observation)
-    encoder = learner.target_encoder
-    action = jnp.clip(learner.target_actor(seen_states(encoder, observation)) + noise, -1, 1)
-    q = learner.target_critics(seen_pairs(encoder, observation, action), action)
+    action = jnp.clip(learner.target_actor(seen_states(learner.target_encoder, observation)) + noise, -1, 1)
+    return pair_values(recipe, learner, observation, action, subset)
+
+
+def pair_values(recipe: Recipe, learner: Learner, observation: Array, action: Array, subset: Array | None = None) -> Array:
+    """Each pair's value of normalized states and actions: the smallest Q'(s, a) of its critics. [B, D], [B, A] -> [K, B]."""
+    q = learner.target_critics(seen_pairs(learner.target_encoder, observation, action), action)
     q = q.reshape(recipe.n_pairs, recipe.n_critics, -1)
     return in_rewards(learner, (q if subset is None else q[:, subset]).min(axis=1))
 
@@ -265,7 +274,8 @@ def work(recipe: Recipe, layout: Layout) -> Work:
     if isinstance(recipe.bound, Tightening):
         drawn *= 1 + 2 * recipe.bound.reach  # the rows before and after each one
     plans = recipe.targets.stored or recipe.bound.every is not None
-    return Work(*actor_critic_size(recipe.body, layout, recipe.n_pairs * recipe.n_critics + 1), drawn, plans)
+    networks = recipe.n_pairs * recipe.n_critics + 1
+    return Work(*actor_critic_size(recipe.body, layout, networks, recipe.embedding.features), drawn, plans)
 
 
 FAMILY = Family(
@@ -279,4 +289,5 @@ FAMILY = Family(
     sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),
     values=mean_values,
     groups=lambda recipe: recipe.n_pairs,
+    uses_stored=lambda recipe: recipe.targets.stored and recipe.planner.uses_stored,
 )

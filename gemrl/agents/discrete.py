@@ -13,7 +13,7 @@ import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.footprint import Work
-from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest
+from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest, stale_rows
 from gemrl.agents.memory.sampling import n_step
 from gemrl.agents.networks.actor_critic import adam, adam_start, descend, normalized
 from gemrl.agents.networks.convolution import feature_maps
@@ -74,25 +74,34 @@ def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
 
 def state_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> Array:
     """Each group's value of states. [B, *O] -> [K, B]."""
+    return in_rewards(learner, recipe.bootstrap(*action_values(recipe, learner, observation)))
+
+
+def action_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> tuple[Array, Array]:
+    """Q-values of all actions by the online and the target networks. [B, *O] -> [K, C, B, A] each."""
     observation = normalized(learner.normalizer, observation)
-    values = recipe.bootstrap(*(grouped(recipe, q(observation)) for q in (learner.networks, learner.targets)))
-    return in_rewards(learner, values)
+    return grouped(recipe, learner.networks(observation)), grouped(recipe, learner.targets(observation))
 
 
 def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:
-    """The memory with `q_next` of the newest stale[e] rows of each lane computed again, at most `at_once` rows at a time."""
+    """The memory with the values of the newest stale[e] rows of each lane computed again, at most `at_once` rows at a time."""
     learner, layout = frozen(learner), learner.networks.layout
     chunk = CHUNK[layout.is_image]
 
     chunks = Chunks(memory, stale, min(chunk, at_once or chunk))
 
-    def value_chunk(number: Array, q_next: Array) -> Array:
+    def value_chunk(number: Array, columns: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
+        q_next, q_stored = columns
         lane, kept = chunks.next_observations(number)
-        values = state_values(recipe, learner, memory.observations(lane, kept, layout.frames))
-        return chunks.write(number, q_next, values)
+        online, target = action_values(recipe, learner, memory.observations(lane, kept, layout.frames))
+        q_next = chunks.write(number, q_next, in_rewards(learner, recipe.bootstrap(online, target)))
+        if q_stored is not None:
+            taken = jnp.take_along_axis(target.min(axis=1), chunks.next_actions(number)[None], axis=-1)[..., 0]
+            q_stored = chunks.write(number, q_stored, in_rewards(learner, taken))
+        return q_next, q_stored
 
-    q_next = jax.lax.fori_loop(0, chunks.count, value_chunk, memory.q_next)
-    return eqx.tree_at(lambda x: x.q_next, memory, q_next)
+    q_next, q_stored = jax.lax.fori_loop(0, chunks.count, value_chunk, (memory.q_next, memory.q_stored))
+    return eqx.tree_at(lambda x: (x.q_next, x.q_stored), memory, (q_next, q_stored), is_leaf=lambda x: x is None)
 
 
 class Batch(NamedTuple):
@@ -155,7 +164,7 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
         if due:
             memory = plan(refresh(recipe, learner, memory, memory.size), recipe.targets.planner)
         else:  # a round adds about train_freq rows, so larger chunks would waste work
-            memory = refresh(recipe, learner, memory, memory.unplanned, recipe.train_freq)
+            memory = refresh(recipe, learner, memory, stale_rows(memory), recipe.train_freq)
             memory = plan_newest(memory, recipe.targets.planner)
     return learner, memory
 
@@ -235,4 +244,5 @@ FAMILY = Family(
     sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),
     values=mean_value,
     groups=lambda recipe: recipe.n_pairs,
+    uses_stored=lambda recipe: recipe.targets.stored and recipe.planner.uses_stored,
 )

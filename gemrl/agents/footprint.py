@@ -32,9 +32,15 @@ class Work(NamedTuple):
     """Whether values and returns of all rows are computed and stored."""
 
 
-def actor_critic_size(body: Body, layout: Layout, networks: int) -> tuple[int, int]:
-    """Parameters and activations of this many networks with a body: an actor, and critics, which take the action too."""
-    return networks * body.least_weights(layout.size + layout.action), networks * body.activations()
+def actor_critic_size(body: Body, layout: Layout, networks: int, features: int = 0) -> tuple[int, int]:
+    """Parameters and activations of this many networks with a body: an actor, and critics, which take the action too.
+
+    `features` is the number of features that an encoder learns, if there is one; it counts in full.
+    """
+    inputs = layout.size + layout.action
+    encoder = features * (inputs + 5 * features)
+    weights, hidden = body.least_weights(inputs + 2 * features), body.activations() + 2 * features
+    return networks * weights + encoder, networks * hidden + 6 * features
 
 
 def network_needs(work: Work) -> list[Need]:
@@ -49,6 +55,7 @@ class Shape(NamedTuple):
     capacity: int
     layout: Layout
     groups: int
+    uses_stored: bool = False
 
 
 def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) -> list[Need]:
@@ -56,10 +63,10 @@ def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) ->
 
     `chunk` is how many rows are evaluated at a time.
     """
-    lanes, capacity, layout, groups = shape
+    lanes, capacity, layout, groups, uses_stored = shape
     batch, draws = 4 * work.drawn * (layout.size + work.activations), gradient_steps * work.drawn * (4 + layout.action)
     refresh = chunk * (layout.size + work.activations) + work.parameters
-    staged = 3 * lanes * min(capacity, STAGED_ROWS) * (row_bytes(layout, groups) + _film_bytes(layout))
+    staged = 3 * lanes * min(capacity, STAGED_ROWS) * (row_bytes(layout, groups, uses_stored) + _film_bytes(layout))
     phases = [  # one after the other, in the same memory
         Need("copying a column", column_bytes(*shape), "buffer_size"),  # JAX does that when the memory is made
         Need("evaluating rows", FLOAT * refresh * work.plans, "net_arch"),

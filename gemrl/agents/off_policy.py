@@ -49,6 +49,8 @@ class Family(NamedTuple):
     """The mean Q(s, a) of a learner's critics."""
     groups: Callable[[Any], int]
     """How many estimates the memory stores for each row."""
+    uses_stored: Callable[[Any], bool] = lambda recipe: False
+    """Whether the memory stores the value of the next stored action too."""
     work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
     """What it computes with, to estimate the memory that it needs."""
 
@@ -131,7 +133,7 @@ class OffPolicyAgent:
         self._family, self._device = family, device
         self._layout, self.lanes = layout, lanes
         capacity = max(1, recipe.buffer_size // lanes)
-        self._memory_shape = Shape(lanes, capacity, layout, family.groups(recipe))
+        self._memory_shape = Shape(lanes, capacity, layout, family.groups(recipe), family.uses_stored(recipe))
         self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout, recipe.reward_bound)

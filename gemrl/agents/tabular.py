@@ -39,7 +39,7 @@ class TabularAgent:
         self.recipe, self.lanes, self._layout = recipe, lanes, layout
         shape = recipe.tables, layout.states, layout.choices
         self.learner = TabularLearner(np.full(shape, float(recipe.initial_value)), np.zeros(shape, np.int64))
-        self._memory_shape = lanes, max(1, recipe.buffer_size // lanes), layout, recipe.tables
+        self._memory_shape = lanes, max(1, recipe.buffer_size // lanes), layout, recipe.tables, recipe.planner.uses_stored
         self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self._noise, self._draws = stream(seed, "exploration"), stream(seed, "tables")
         self._acting = self._draws.integers(recipe.tables, size=lanes)
@@ -166,7 +166,8 @@ class TabularAgent:
         discount = np.where(rows.discount[lane, positions] == 0, 0.0, self.gamma)  # in the precision of the tables
         q_next = recipe.bootstrap(q[:, rows.next_observation[lane, positions, 0]])
         reward, last, learned = rows.reward[lane, positions].astype(q.dtype), rows.last[lane, positions], positions[:count]
-        returns = recipe.planner(reward, discount, last, q_next)[:, :count]
+        q_stored = self._q_stored(lane, positions) if recipe.planner.uses_stored else None
+        returns = recipe.planner(reward, discount, last, q_next, q_stored)[:, :count]
         memory.q_next[:, lane, positions], memory.planned[:, lane, learned] = q_next, returns
         table = self._draws.integers(recipe.tables, size=count)
         target = returns[table, np.arange(count)]
@@ -174,6 +175,15 @@ class TabularAgent:
         errors, sizes = target - q[pairs], recipe.step_size(updates[pairs])
         move(q.reshape(-1), updates.reshape(-1), np.ravel_multi_index(pairs, q.shape), target, recipe.step_size)
         return errors, sizes
+
+    def _q_stored(self, lane: int, positions: np.ndarray) -> np.ndarray:
+        """Each table's value of the action that was taken in the next state; arbitrary where a trajectory ends [K, N]."""
+        rows, memory = self.memory.rows, self.memory
+        following = rows.action[lane, (positions + 1) % memory.capacity, 0]
+        values = self.learner.q[:, rows.next_observation[lane, positions, 0], following]
+        if memory.q_stored is not None:
+            memory.q_stored[:, lane, positions] = values
+        return values
 
     def _states(self, observation: np.ndarray) -> np.ndarray:
         """The states as integers. [B, 1] -> [B]."""

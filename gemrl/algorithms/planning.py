@@ -124,17 +124,29 @@ class Planner(ABC):
     """The name of the field that caps the length of rollouts."""
     estimates: ClassVar[int | None] = None
     """How many estimates of the next state it needs, one per group of critics; None if any number works."""
+    uses_stored: ClassVar[bool] = False
+    """Whether it needs `q_stored`, the value of the action that was taken in the next state [K, *B, N]."""
 
     def __post_init__(self) -> None:
         check_number(self.cap, self.rollout_cap, 1, whole=True)
 
-    def __call__(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Array:
+    def __call__(self, reward: Array, discount: Array, last: Array, q_next: Array, q_stored: Array | None = None) -> Array:
         """Planned returns [K, *B, N]."""
-        return self.rollout(*_as_arrays(reward, discount, last, q_next)).other
+        return self._rollout(reward, discount, last, q_next, q_stored).other
 
-    def chosen(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Array:
+    def chosen(self, reward: Array, discount: Array, last: Array, q_next: Array, q_stored: Array | None = None) -> Array:
         """The lengths h* of the chosen rollouts [K, *B, N]."""
-        return self.rollout(*_as_arrays(reward, discount, last, q_next)).length
+        return self._rollout(reward, discount, last, q_next, q_stored).length
+
+    def _rollout(self, reward: Array, discount: Array, last: Array, q_next: Array, q_stored: Array | None) -> Rollout:
+        reward, discount, last, q_next = _as_arrays(reward, discount, last, q_next)
+        if self.uses_stored and (q_stored is None or q_stored.shape != q_next.shape):
+            raise BadValue(f"{self} also needs q_stored [K, N], the value of the action that was taken in the next state")
+        return self.rollout(reward, discount, self.ends(last, q_next, q_stored), q_next)
+
+    def ends(self, last: Array, q_next: Array, q_stored: Array | None) -> Array:
+        """Where rollouts must end: with the trajectory. [*B, N], or [K, *B, N] if it depends on the estimate."""
+        return last
 
     @abstractmethod
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
@@ -197,6 +209,33 @@ class Twin(Planner):
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
         return fold(reward, discount, last, q_next, _other(q_next), self.depth)
+
+
+@part
+@dataclass(frozen=True)
+class Stopping(Planner):
+    """Follows the trajectory as long as its actions are good, and stops before it sees what came of them.
+
+    A rollout goes on to the next row only if the action taken there is worth, by the estimate that chooses, at least what the
+    policy's action is worth, up to `margin`. It ends otherwise, and the other estimate values the state where it ends. Since the
+    decision does not depend on the rewards that follow, lucky rewards are not preferred, as they are by a maximum of returns.
+    """
+
+    depth: int = 1000
+    margin: float = 0.0
+    estimates: ClassVar[int | None] = 2
+    uses_stored: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_number("margin", self.margin, 0)
+
+    def ends(self, last: Array, q_next: Array, q_stored: Array | None) -> Array:
+        assert q_stored is not None
+        return last | (q_stored < q_next - self.margin)
+
+    def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
+        return fold(reward, discount, last, q_next, _other(q_next), self.depth, longest=True)
 
 
 @part

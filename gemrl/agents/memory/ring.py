@@ -61,16 +61,18 @@ class Memory(eqx.Module):
     head: Array  # [E], where the next row goes
     size: Array  # [E], rows filled
     unplanned: Array  # [E], newest rows that were not planned yet
+    q_stored: Array | None = None  # [K, E, N], the value of the action that was taken in the next state, if the planner uses it
 
     @staticmethod
-    def empty(lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
+    def empty(lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False, *, host: bool = False) -> Memory:
         """A memory of `capacity` rows per lane: on the device, or on the host as numpy arrays that are written in place."""
-        check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs), "buffer_size")])
+        check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs, uses_stored), "buffer_size")])
         values = np.zeros((pairs, lanes, capacity), np.float32)
-        counts = (np.zeros(lanes, np.int32) for _ in range(3))  # head, size, unplanned
+        head, size, unplanned = (np.zeros(lanes, np.int32) for _ in range(3))
         frames = Frames.empty(lanes, capacity, layout) if layout.frames > 1 else None
         rows = empty_rows(lanes, capacity, stored(layout))
-        memory = Memory(rows, values, np.full_like(values, np.nan), frames, *counts)
+        q_stored = np.zeros_like(values) if uses_stored else None
+        memory = Memory(rows, values, np.full_like(values, np.nan), frames, head, size, unplanned, q_stored)
         return memory if host else jax.tree.map(jnp.array, memory)
 
     @property
@@ -93,10 +95,12 @@ class Memory(eqx.Module):
         size, head = int(self.size[lane]), int(self.head[lane])
         order = (head - size + np.arange(size)) % self.capacity
         columns = {name: np.asarray(column[lane])[order] for name, column in self.rows.columns().items()}
-        return columns | {
-            "planned": np.asarray(self.planned[:, lane])[:, order],
-            "q_next": np.asarray(self.q_next[:, lane])[:, order],
-        }
+        return columns | {name: np.asarray(column[:, lane])[:, order] for name, column in self.values().items()}
+
+    def values(self) -> dict[str, Array]:
+        """Its columns with one entry per row and pair [K, E, N], by name."""
+        found = {"q_next": self.q_next, "planned": self.planned}
+        return found if self.q_stored is None else found | {"q_stored": self.q_stored}
 
     @property
     def n_trajectories(self) -> int:
@@ -116,25 +120,25 @@ class Memory(eqx.Module):
         rows, planned = self.lane(lane), int(self.size[lane] - self.unplanned[lane])
         lengths = np.zeros(rows["q_next"].shape, np.int32)
         if planned:
-            inputs = (rows[name][..., :planned] for name in ("reward", "discount", "last", "q_next"))
-            lengths[:, :planned] = planner.chosen(*inputs)
+            inputs = {name: rows[name][..., :planned] for name in PLANNER_INPUTS if name in rows}
+            lengths[:, :planned] = planner.chosen(**inputs)
         return lengths
 
 
-def row_bytes(layout: Layout, pairs: int) -> int:
-    """Bytes of one row: two observations, action, reward, discount, last, two values of each pair, and one image."""
+def row_bytes(layout: Layout, pairs: int, uses_stored: bool = False) -> int:
+    """Bytes of one row: two observations, action, reward, discount, last, two or three values of each pair, and one image."""
     kept = stored(layout)
     image = _image_bytes(layout) if layout.frames > 1 else 0
-    return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + 2 * pairs) + 1
+    return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + (2 + uses_stored) * pairs) + 1
 
 
-def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int) -> int:
+def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False) -> int:
     """Bytes of a memory of `capacity` rows per lane, with the spare slots for images, without its few counters."""
     spare = (slots(capacity) - capacity) * _image_bytes(layout) if layout.frames > 1 else 0
-    return lanes * (capacity * row_bytes(layout, pairs) + spare)
+    return lanes * (capacity * row_bytes(layout, pairs, uses_stored) + spare)
 
 
-def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int) -> int:
+def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False) -> int:
     """Bytes of the largest array of such a memory."""
     kept = stored(layout)
     images = slots(capacity) * _image_bytes(layout) if layout.frames > 1 else 0
@@ -169,6 +173,7 @@ def insert(memory: Memory, new: Rows, count: Array) -> Memory:
         (memory.head + count) % capacity,
         size,
         jnp.minimum(memory.unplanned + count, size),
+        memory.q_stored,
     )
 
 
@@ -177,6 +182,10 @@ def cut(memory: Memory, lane: Array) -> Memory:
     newest = (memory.head[lane] - 1) % memory.capacity
     rows = memory.rows._replace(last=memory.rows.last.at[lane, newest].set(memory.size[lane] > 0))
     return eqx.tree_at(lambda m: m.rows, memory, rows)
+
+
+PLANNER_INPUTS = ("reward", "discount", "last", "q_next", "q_stored")
+"""The columns that planners take."""
 
 
 class RowIndex(NamedTuple):
@@ -213,16 +222,34 @@ class Chunks:
         lane = jnp.broadcast_to(self._lane, position.shape)
         return lane.reshape(-1), kept.reshape(position.size, *kept.shape[2:])
 
-    def write(self, number: Array, q_next: Array, values: Array) -> Array:
-        """`q_next` [K, E, N] with the values [K, B] of a chunk's rows written to it."""
+    def next_actions(self, number: Array) -> Array:
+        """The actions that were taken in these next observations [B, A]; arbitrary where a trajectory ends."""
+        action = self._memory.rows.action[self._lane, (self._position(number) + 1) % self._memory.capacity]
+        return action.reshape(-1, action.shape[-1])
+
+    def write(self, number: Array, column: Array, values: Array) -> Array:
+        """A column [K, E, N] with the values [K, B] of a chunk's rows written to it."""
         offset = number * self._width + jnp.arange(self._width)
         # Rows beyond the stale ones get a position outside the ring, which a scatter drops.
         position = jnp.where(offset < self._stale[:, None], self._position(number), self._memory.capacity)
         values = values.reshape(-1, len(self._lane), self._width)
-        return q_next.at[:, self._lane, position].set(values, mode="drop")
+        return column.at[:, self._lane, position].set(values, mode="drop")
 
     def _position(self, number: Array) -> Array:
         return (self._start + number * self._width + jnp.arange(self._width)) % self._memory.capacity
+
+
+def stale_rows(memory: Memory) -> Array:
+    """How many of the newest rows of each lane have values that new rows changed [E]."""
+    if memory.q_stored is None:
+        return memory.unplanned
+    return jnp.minimum(memory.unplanned + 1, memory.size)  # the row before the new ones now has a next action
+
+
+def planner_inputs(memory: Memory) -> dict[str, Array]:
+    """The columns that a planner takes, by name."""
+    columns = memory.rows.columns() | memory.values()
+    return {name: columns[name] for name in PLANNER_INPUTS if name in columns}
 
 
 def plan(memory: Memory, planner: Planner) -> Memory:
@@ -236,8 +263,7 @@ def plan(memory: Memory, planner: Planner) -> Memory:
     def in_time(x: Array) -> Array:
         return jnp.take_along_axis(x, jnp.broadcast_to(to_time, x.shape), axis=-1)
 
-    rows = memory.rows
-    returns = planner(in_time(rows.reward), in_time(rows.discount), in_time(rows.last), in_time(memory.q_next))
+    returns = planner(**{name: in_time(column) for name, column in planner_inputs(memory).items()})
     returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
     age = (memory.head[:, None] - 1 - position) % capacity
     planned = jnp.where(age < memory.size[:, None], returns, jnp.nan)
@@ -257,9 +283,7 @@ def plan_newest(memory: Memory, planner: Planner) -> Memory:
     lane, position = jnp.arange(len(memory.head))[:, None], (memory.head[:, None] - 1 - age) % capacity
 
     def newest(memory: Memory) -> Memory:
-        rows = memory.rows
-        reward, discount, last = (x[lane, position] for x in (rows.reward, rows.discount, rows.last))
-        returns = planner(reward, discount, last, memory.q_next[:, lane, position])
+        returns = planner(**{name: x[..., lane, position] for name, x in planner_inputs(memory).items()})
         returns = jnp.where(age < memory.size[:, None], returns, jnp.nan)
         planned = memory.planned.at[:, lane, position].set(returns)
         return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))

@@ -27,12 +27,14 @@ def snapshot_of(memory: Memory) -> Snapshot:
     return Snapshot({"filled": filled, "images": images}, arrays | counts | _images(memory, images))
 
 
-def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, *, host: bool = False) -> Memory:
+def restored(
+    saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False, *, host: bool = False
+) -> Memory:
     """The memory of this shape, restored from a snapshot."""
-    shape = lanes, capacity, layout, pairs
+    shape = lanes, capacity, layout, pairs, uses_stored
     copies = 0 if host else memory_bytes(*shape) + column_bytes(*shape)  # it is filled on the host, then copied to the device
     check_memory([Need("rows", memory_bytes(*shape), "buffer_size"), Need("copying them", copies, "buffer_size")])
-    filled, memory = saved.facts["filled"], Memory.empty(lanes, capacity, layout, pairs, host=True)
+    filled, memory = saved.facts["filled"], Memory.empty(*shape, host=True)
     if not isinstance(filled, int) or not 0 <= filled <= capacity:
         raise ModelFileError(f"a memory of {capacity} rows cannot hold {filled}")
     room = memory.frames.pixels.shape[1] if memory.frames is not None else 0
@@ -51,7 +53,7 @@ def restored(saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: 
 
 def _columns(memory: Memory) -> dict[str, Array]:
     """All arrays with one entry per row, by name."""
-    return memory.rows.columns() | {"q_next": memory.q_next, "planned": memory.planned}
+    return memory.rows.columns() | memory.values()
 
 
 def _images(memory: Memory, count: int) -> dict[str, np.ndarray]:
@@ -63,4 +65,4 @@ def _images(memory: Memory, count: int) -> dict[str, np.ndarray]:
 
 def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
     """The filled rows of a column, as a view."""
-    return column[:, :, :filled] if name in ("q_next", "planned") else column[:, :filled]
+    return column[:, :, :filled] if name in ("q_next", "planned", "q_stored") else column[:, :filled]
