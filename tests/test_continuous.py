@@ -28,6 +28,7 @@ from gemrl.agents.networks.actor_critic import Critics
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.perceptron import MLP, Layer, layer_norm
 from gemrl.algorithms.bodies import Perceptron
+from gemrl.algorithms.embeddings import StateAction
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import NStep, Planner, Single
 from gemrl.algorithms.registry import RECIPES, Recipe
@@ -473,7 +474,7 @@ TESTED_ABOVE = {
     "bound",
 }
 TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches"}
-TESTED_ABOVE |= {"normalize_observations", "normalize_rewards"}
+TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 
@@ -516,7 +517,7 @@ def test_every_field_of_a_bound_has_an_effect(part: Any, change: Any) -> None:
 
 
 def test_training_changes_every_part_of_the_learner() -> None:
-    recipe = small()
+    recipe = small(embedding=StateAction(4))
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory()
     before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)
