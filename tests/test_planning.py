@@ -126,6 +126,16 @@ def test_stopping_rule_does_not_look_at_later_rewards() -> None:
     np.testing.assert_array_equal(lengths[0], lengths[2])
 
 
+def test_stopping_rule_is_unbiased_where_rewards_are_luck() -> None:
+    """One state that pays 1 in one step of twenty, with exact values: V = 0.05 / (1 - 0.99) = 5. The maximum prefers luck."""
+    rng, shape = np.random.default_rng(0), (4000, 60)
+    reward = (rng.random(shape) < 0.05).astype(float)
+    inputs = reward, np.full(shape, 0.99), np.zeros(shape, bool), np.full((2, *shape), 5.0)
+    returns = Stopping(1000)(*inputs, np.full((2, *shape), 5.0))[0, :, 0]
+    assert abs(returns.mean() - 5) < 4 * returns.std() / np.sqrt(len(returns))
+    assert Twin(5)(*inputs)[0, :, 0].mean() == pytest.approx(5.17, abs=0.03)
+
+
 def test_stopping_rule_needs_values_of_stored_actions() -> None:
     row = np.ones(3)
     with pytest.raises(BadValue, match="q_stored"):

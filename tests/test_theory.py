@@ -122,7 +122,7 @@ def test_command_writes_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, c
     assert main(["theory", "--out", str(tmp_path / "a" / "b")]) == 0
     lines = capsys.readouterr().out.splitlines()
     folder = tmp_path / "a" / "b"
-    assert [line.split(":")[0] for line in lines[:-1]] == ["Theorem 1", "Theorem 2", "Lemma", "Theorem 4", "Conditions"]
+    assert [line.split(":")[0] for line in lines[:-1]] == ["Theorem 1", "Theorem 2", "Lemma", "Theorem 4", "Conditions", "Luck"]
     assert all(
         line.split(": ")[1] in ("holds", "fails", "each is needed", "not all are shown to be needed") for line in lines[:-1]
     )

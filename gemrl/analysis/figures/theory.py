@@ -22,6 +22,8 @@ STYLE = {
     "double Q": (GREEN, "^"),
     "Twin, shared returns": (GREEN, "^"),
     "5-step Q": (PURPLE, "D"),
+    "Stopping": (GREEN, "^"),
+    "one step": (GREY, "s"),
 }
 """Colour and marker of each line; markers distinguish lines without colour."""
 
@@ -39,6 +41,7 @@ def draw(finding: Finding) -> bytes:
         "Lemma": _lemma,
         "Theorem 4": _theorem_4,
         "Conditions": _conditions,
+        "Luck": _luck,
     }[finding.name]
     with plt.rc_context({"font.size": 9, "axes.titlesize": 10, "legend.fontsize": 8, "legend.frameon": False}):
         figure = draw_figure(plt, finding.data)
@@ -103,16 +106,25 @@ def _theorem_1(plt: Any, data: dict[str, Any]) -> Any:
 def _theorem_2(plt: Any, data: dict[str, Any]) -> Any:
     figure, panels = _panels(plt, 1, len(data["curves"]), sharey=True)
     for axes, (problem, curves) in zip(panels, data["curves"].items(), strict=True):
-        for name, (steps, error) in curves.items():
-            colour, marker = STYLE[name]
-            low, middle, high = np.quantile(np.maximum(error, 1e-12), (0.1, 0.5, 0.9), axis=1)
-            axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
-            axes.plot(steps, middle, color=colour, marker=marker, markersize=3, label=name)
-        axes.axhline(data["tolerance"], color=GREY, linestyle="--", linewidth=1)
-        axes.set(title=problem, xlabel="environment steps", xscale="log", yscale="log", ylim=(1e-9, 10))
-    panels[0].set_ylabel("largest |Q − Q*| / largest |Q*|")
+        _convergence(axes, curves, data["tolerance"])
+        axes.set(title=problem)
+    panels[0].set_ylabel(RELATIVE_ERROR)
     panels[0].legend(loc="lower left", title="median and 10–90% of runs")
     return figure
+
+
+RELATIVE_ERROR = "largest |Q − Q*| / largest |Q*|"
+
+
+def _convergence(axes: Any, curves: dict[str, Any], tolerance: float) -> None:
+    """Draws the relative error of each method by environment steps."""
+    for name, (steps, error) in curves.items():
+        colour, marker = STYLE[name]
+        low, middle, high = np.quantile(np.maximum(error, 1e-12), (0.1, 0.5, 0.9), axis=1)
+        axes.fill_between(steps, low, high, color=colour, alpha=0.15, linewidth=0)
+        axes.plot(steps, middle, color=colour, marker=marker, markersize=3, label=name)
+    axes.axhline(tolerance, color=GREY, linestyle="--", linewidth=1)
+    axes.set(xlabel="environment steps", xscale="log", yscale="log", ylim=(1e-9, 10))
 
 
 def _lemma(plt: Any, data: dict[str, Any]) -> Any:
@@ -170,4 +182,17 @@ def _conditions(plt: Any, data: dict[str, Any]) -> Any:
         _zero(axes)
         axes.legend()
     shared.legend(loc="upper left")
+    return figure
+
+
+def _luck(plt: Any, data: dict[str, Any]) -> Any:
+    figure, (bias, speed) = _panels(plt, 1, 2)
+    for name, means in data["bias"].items():
+        _means(bias, data["epsilons"], means, name)
+    bias.set(title="stochastic MDPs", xlabel="fraction of random actions (epsilon)", ylabel="mean of Q − Q*")
+    _zero(bias)
+    bias.legend()
+    _convergence(speed, data["curves"], data["tolerance"])
+    speed.set(title="deterministic MDPs", ylabel=RELATIVE_ERROR)
+    speed.legend(loc="lower left", title="median and 10–90% of runs")
     return figure

@@ -8,6 +8,7 @@ import numpy as np
 
 from gemrl.analysis.theory.conditions import conditions
 from gemrl.analysis.theory.evidence import Finding
+from gemrl.analysis.theory.luck import luck
 from gemrl.analysis.theory.theorems import Advance, Budget, lemma, theorem_1, theorem_2, theorem_4
 
 Experiment = Callable[[Budget, np.random.Generator, Advance], Finding]
@@ -18,5 +19,6 @@ EXPERIMENTS: dict[str, tuple[Experiment, int]] = {
     "lemma": (lemma, 15),
     "theorem-4": (theorem_4, 2),
     "conditions": (conditions, 11),
+    "luck": (luck, 6),
 }
 """By name (also the name of the figure): the experiment, and how often it reports progress."""

@@ -52,7 +52,10 @@ def plan(mdp: MDP, q: Array, episode: Episodes, algorithm: Tabular) -> Array:
     cut = np.arange(len(episode.state))[:, None] == len(episode.state) - 1
     ended = episode.terminated | (cut & algorithm.limit_is_death)
     reward, discount, last = episode.reward, np.where(ended, 0.0, mdp.gamma), episode.terminated | cut
-    returns = algorithm.planner(reward.T, discount.T, last.T, q_next.transpose(0, 2, 1)).transpose(0, 2, 1)
+    lanes, after = np.arange(mdp.size[0]), np.roll(episode.action, -1, axis=0)  # nothing follows the last step
+    q_stored = q[:, lanes, episode.next_state, after]
+    values = (x.transpose(0, 2, 1) for x in (q_next, q_stored))
+    returns = algorithm.planner(reward.T, discount.T, last.T, *values).transpose(0, 2, 1)
     if algorithm.shared:
         returns = np.broadcast_to(returns.mean(0), returns.shape)
     return returns

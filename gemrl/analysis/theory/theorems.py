@@ -148,14 +148,14 @@ def theorem_2(budget: Budget, rng: np.random.Generator, advance: Advance) -> Fin
     within = int((final < tolerance).sum())
     text = f"relative error below {tolerance:g} in {share(within, len(final))} runs, worst {final.max():.1g}; "
     text += "median steps until then, " + "; ".join(
-        f"{problem}: " + ", ".join(f"{name} {_steps_to(*curve, tolerance)}" for name, curve in curves[problem].items())
+        f"{problem}: " + ", ".join(f"{name} {steps_to(*curve, tolerance)}" for name, curve in curves[problem].items())
         for problem in problems
     )
     data = {"curves": curves, "tolerance": tolerance}
     return Finding("Theorem 2", "holds" if within == len(final) else "fails", text, data)
 
 
-def _steps_to(steps: Array, error: Array, tolerance: float) -> str:
+def steps_to(steps: Array, error: Array, tolerance: float) -> str:
     """The number of environment steps after which the median error stays below a tolerance."""
     above = np.flatnonzero(np.median(error, axis=1) >= tolerance)
     reached = above[-1] + 1 if above.size else 0
