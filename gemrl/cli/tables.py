@@ -19,9 +19,11 @@ PART_FIELDS = {
     "action_twice": "Perceptron: critics take the action again after their first layer",
     "width": "Residual: features of a block",
     "blocks": "Residual: number of blocks",
-    "planner": "planner of Planned targets: Twin, Single, NStep, LambdaReturn or TwinReleased",
+    "planner": "planner of Planned targets: Twin, Single, Stopping, NStep, LambdaReturn or TwinReleased",
     "depth": "rollout cap of the planner (d in the paper); n of NStep and of Fresh targets",
     "lam": "decay of LambdaReturn",
+    "margin": "Stopping: how much less than the policy's action a stored action may be worth, in units of reward",
+    "features": "StateAction: learned features of a state, and of a state with an action",
     "alpha": "weight of underestimates in the loss; 1 gives the squared error",
     "subset": "Fresh targets: number of randomly drawn critics to take the minimum of; 0 uses all",
     "weight": "weight of SelfImitation or Tightening in the loss",
@@ -35,11 +37,13 @@ DISCRETE_PART_FIELDS = {
     "planner": PART_FIELDS["planner"],
     "depth": PART_FIELDS["depth"],
     "lam": PART_FIELDS["lam"],
+    "margin": PART_FIELDS["margin"],
     "alpha": "weight of underestimates in the loss; 1 gives the Huber loss",
 }
 
 TABULAR_PART_FIELDS = {
     "depth": "rollout cap of the planner (d in the paper)",
+    "margin": PART_FIELDS["margin"],
     "first": "StepSize: initial step size",
     "scale": "StepSize: number of updates of a state-action pair after which its step size starts to shrink",
     "power": "StepSize: the step size shrinks like n^-power; 0 keeps it constant",
