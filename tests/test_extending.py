@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import gemrl
+from gemrl.agents.describing import BODIES
 from gemrl.agents.making import AGENTS
 from gemrl.agents.networks.bodies import NETWORKS
 from gemrl.algorithms.parts import PARTS
@@ -24,7 +25,18 @@ from gemrl.training.models import MODELS
 from gemrl.training.trackers import TRACKERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "extending.md"
-REGISTRIES: tuple[dict[Any, Any], ...] = (PARTS, NETWORKS, AGENTS, ALGORITHMS, RECIPES, EXECUTORS, STUDIES, TRACKERS, MODELS)
+REGISTRIES: tuple[dict[Any, Any], ...] = (
+    PARTS,
+    NETWORKS,
+    BODIES,
+    AGENTS,
+    ALGORITHMS,
+    RECIPES,
+    EXECUTORS,
+    STUDIES,
+    TRACKERS,
+    MODELS,
+)
 
 
 def examples() -> dict[str, str]:
@@ -95,6 +107,7 @@ def test_a_network_body() -> None:
     means = [(name.split(".")[0], array) for name, array in arrays.items() if name.endswith(".mean")]
     moved = {owner for owner, mean in means if np.abs(mean).max() > 0}
     assert moved == {"actor", "critics", "target_actor", "target_critics"}  # and no moment of an optimizer
+    assert Path("policy", "policy.onnx").exists()  # exporting it compared its actions with the model's
     trained(model, 300)
     for name, array in gemrl.load("saved").get_parameters().items():
         np.testing.assert_array_equal(array, arrays[name])

@@ -24,7 +24,7 @@ COMMANDS = {
     "figure": "draw a figure of the paper from runs",
     "report": "write one HTML file about a folder of runs",
     "compare": "compare runs with published results",
-    "export": "export runs to the format of rl-zoo3",
+    "export": "export a trained policy for deployment, or runs for rl-zoo3",
     "algos": "list the algorithms and how they differ",
     "theory": "check the paper's theorems by experiment",
 }

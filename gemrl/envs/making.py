@@ -25,9 +25,7 @@ EXTRAS |= {"ale_py": "atari", "cv2": "atari", "opencv": "atari", "minatar": "min
 
 def make(env_id: str, **kwargs: Any) -> gym.Env:
     """The environment with this id; `package.module:Env-v0` imports the module first."""
-    module, _, name = env_id.rpartition(":")
-    if module:
-        _import(module)
+    name = import_module_of(env_id)
     maker = _maker(name)
     try:
         with _quiet_mujoco(name):
@@ -42,6 +40,14 @@ def make(env_id: str, **kwargs: Any) -> gym.Env:
         raise
     except Exception as error:
         raise CannotMake(f"cannot make {env_id}: {first_line(error)}") from None
+
+
+def import_module_of(env_id: str) -> str:
+    """Imports the module in front of an environment's name, if there is one; returns the name."""
+    module, _, name = env_id.rpartition(":")
+    if module:
+        _import(module)
+    return name
 
 
 def _unknown(env_id: str) -> GemrlError:

@@ -6,13 +6,13 @@ import secrets
 from typing import Any
 
 from gemrl.algorithms.registry import algorithm_for, recipe_for
+from gemrl.core.extras import check_installed
 from gemrl.core.threads import kept_flags, thread_count
 from gemrl.envs.spaces import Spaces
 from gemrl.experiments.description import default_evaluations, environment_of
 from gemrl.experiments.run_interface import TrainOptions
 from gemrl.experiments.versions import versions
 from gemrl.training.trackers import tracker_named
-from gemrl.training.trackers.base import check_installed
 
 
 def new_description(options: TrainOptions) -> dict[str, Any]:

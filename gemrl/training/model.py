@@ -15,6 +15,7 @@ from gemrl.agents.device import find_device
 from gemrl.agents.making import make_agent
 from gemrl.algorithms.registry import AnyRecipe, algorithm_for, recipe
 from gemrl.core.exceptions import BadValue, GemrlError
+from gemrl.core.extras import check_installed
 from gemrl.core.processes import Interrupts
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot
@@ -27,11 +28,12 @@ from gemrl.training.attributes import Attributes
 from gemrl.training.callbacks import AnyCallback, CallbackRunner
 from gemrl.training.display import displayed
 from gemrl.training.evaluation import Evaluation
+from gemrl.training.export.exporting import export_policy
 from gemrl.training.logger import Logger, log
 from gemrl.training.loop import Event, Schedule, scheduled, train
 from gemrl.training.metrics import Metrics
 from gemrl.training.trackers import opened
-from gemrl.training.trackers.base import RunInfo, Tracker, check_installed
+from gemrl.training.trackers.base import RunInfo, Tracker
 from gemrl.training.trackers.tensorboard import TensorBoard, numbered
 
 POLICIES = ("MlpPolicy", "CnnPolicy")
@@ -266,6 +268,10 @@ class Model(Attributes):
         With `memory`, it also saves the memory and all other state, so that training continues after `load` as if uninterrupted.
         """
         saving.save(self, path, self.snapshot() if memory else None)
+
+    def export(self, folder: str | os.PathLike[str], format: str = "numpy") -> None:
+        """Writes the deterministic policy to a folder, to run it without gemrl: as `numpy`, `onnx` or `torch` files."""
+        export_policy(self, folder, format)
 
     @classmethod
     def load(

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
-
-from gemrl.core.exceptions import MissingExtra
 
 
 class Tracker(Protocol):
@@ -48,11 +45,3 @@ class Opener(Protocol):
     @staticmethod
     def location(info: RunInfo) -> str:
         """Where to find the run, in a few words."""
-
-
-def check_installed(module: str, extra: str) -> None:
-    """Raises if a package that a tracker needs is not installed."""
-    try:
-        importlib.import_module(module)
-    except ImportError:
-        raise MissingExtra(f"{module} is not installed: pip install 'gemrl[{extra}]'") from None

@@ -10,7 +10,8 @@ from contextlib import contextmanager, redirect_stdout
 from typing import Any, ClassVar
 
 from gemrl.core.exceptions import TrackerRefused
-from gemrl.training.trackers.base import RunInfo, check_installed
+from gemrl.core.extras import check_installed
+from gemrl.training.trackers.base import RunInfo
 
 PROJECT = "gemrl"
 """The project that contains all runs, in both services."""

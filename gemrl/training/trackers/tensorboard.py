@@ -6,7 +6,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
-from gemrl.training.trackers.base import check_installed
+from gemrl.core.extras import check_installed
 
 
 class TensorBoard:

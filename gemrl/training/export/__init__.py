@@ -1,0 +1,1 @@
+"""Export of trained policies: numpy, ONNX and PyTorch files that run without gemrl."""
