@@ -96,7 +96,7 @@ class StudyDisplay:
         """The table, with as many rows as fit on the terminal: running runs first, then failed, waiting and done ones."""
         table = Table("run", "", "steps", "steps/s", "last return", "", box=box.SIMPLE_HEAD)
         others = runner.in_state(State.FAILED, State.ELSEWHERE, State.STOPPED)
-        rest = [*runner.in_state(State.WAITING), *reversed(runner.in_state(State.DONE))]
+        rest = [*runner.in_state(State.WAITING), *reversed(runner.in_state(State.DONE, State.ABANDONED))]
         rows = [*running, *((tracked, run_progress(tracked.plan.job.folder)) for tracked in others)]
         room = max(3, self.console.size.height - 6)
         rows += [(tracked, run_progress(tracked.plan.job.folder)) for tracked in rest[: max(0, room - len(rows))]]

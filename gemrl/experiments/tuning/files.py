@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 
 from gemrl.core.exceptions import MissingFile, ModelFileError, RunFolderError
 from gemrl.core.files import read_json, write_json
-from gemrl.core.reading import exists
 from gemrl.experiments import schemas
 from gemrl.experiments.description import env_title
 
 TUNE_FILE, TRIALS_FILE = "tune.json", "trials.json"
+
+TRIALS = "trials"
+"""The folder of a search that contains the runs of its trials."""
 
 FORMAT = 1
 """Version of both files."""
@@ -49,11 +51,6 @@ def ranked(trials: Sequence[TrialRow]) -> list[TrialRow]:
     """The complete trials, best first; of equal ones, the earliest."""
     complete = [trial for trial in trials if trial.state == "complete" and trial.score is not None]
     return sorted(complete, key=lambda trial: (-(trial.score or 0.0), trial.number))
-
-
-def holds_search(folder: Path) -> bool:
-    """Whether the folder contains a search."""
-    return exists(folder / TUNE_FILE)
 
 
 def read_description(folder: Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from gemrl.experiments.executors.base import Executor
 from gemrl.experiments.run_logs import read_returns
 from gemrl.experiments.studies.folder import Keep, tidy_abandoned
 from gemrl.experiments.studies.runner import Notify, State, StudyRunner, TrackedRun
-from gemrl.experiments.tuning.files import TrialRow, write_trials
+from gemrl.experiments.tuning.files import TRIALS, TrialRow, write_trials
 from gemrl.experiments.tuning.search import Search, score
 from gemrl.experiments.tuning.store import StartedTrial, TrialStore
 
@@ -151,7 +151,7 @@ class SearchRunner:
         """Removes the checkpoints of ended trials, which a search that was killed may have left behind."""
         for row in self.rows:
             for seed in self._search.base.seeds if row.state in ("pruned", "failed") else ():
-                folder = self._out / "trials" / str(row.number) / str(seed)
+                folder = self._out / TRIALS / str(row.number) / str(seed)
                 if checkpoints.folder_of(folder).is_dir() and is_free(folder):
                     tidy_abandoned(folder)
 

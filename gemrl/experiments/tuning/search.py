@@ -22,6 +22,7 @@ from gemrl.core.layout import Layout
 from gemrl.core.literals import split_setting
 from gemrl.experiments.studies.folder import PlannedRun, check_same_run, env_args, layout_of, plan_run
 from gemrl.experiments.studies.study import Entry, Study
+from gemrl.experiments.tuning.files import TRIALS
 
 SAMPLERS, PRUNERS = ("tpe", "random"), ("median", "none")
 
@@ -40,7 +41,7 @@ class TrialRun(NamedTuple):
     @property
     def subfolder(self) -> Path:
         """The run folder, relative to the search's folder."""
-        return Path("trials", str(self.number), str(self.seed))
+        return Path(TRIALS, str(self.number), str(self.seed))
 
     def __str__(self) -> str:
         return f"trial {self.number}, seed {self.seed}"
