@@ -50,9 +50,8 @@ def page(collection: Collection, *, title: str | None = None, videos: bool = Tru
         from plotly.offline import get_plotlyjs
     except ImportError:
         raise MissingExtra("reports need plotly: pip install 'gemrl[report]'") from None
-    title = title or str(
-        collection.study.get("title") or f"{'Runs' if collection.runs else 'Searches'} in {collection.folder.resolve().name}"
-    )
+    kind = "Runs" if collection.runs else "Searches"
+    title = title or str(collection.study.get("title") or f"{kind} in {collection.folder.resolve().name}")
     data = contents(collection, title, videos=videos, others=others)
     pieces = {
         "TITLE": html.escape(title),

@@ -34,11 +34,20 @@ function importanceTrace({ importance }) {
   };
 }
 
+// A setting keeps three digits: 0.995 must not become 1.
+const setting = (value) => (typeof value === "number" && !Number.isInteger(value) ? String(Number(value.toPrecision(3))) : exact(value));
+
 function trialTable(search) {
-  const rows = search.trials.map((trial) => ({ ...trial, ...Object.fromEntries(search.fields.map((name) => [`set ${name}`, trial.settings[name]])) }));
-  const setting = (name) => ({ title: name, key: `set ${name}`, text: true, show: ({ settings }) => (typeof settings[name] === "number" ? number(settings[name]) : exact(settings[name])) });
-  const columns = [numbers("trial", "number", (row) => whole(row.number)), numbers("score", "score"), words("state", "state"), numbers("steps", "step", (row) => whole(row.step))];
-  return table([...columns, ...search.fields.map(setting)], rows, { label: `Trials of ${search.title}` });
+  const own = (trial) => Object.fromEntries(search.fields.map((name) => [`set ${name}`, trial.settings[name]]));
+  const rows = search.trials.map((trial) => ({ ...trial, ...own(trial) }));
+  const columns = [
+    numbers("trial", "number", (row) => whole(row.number)),
+    numbers("score", "score"),
+    words("state", "state"),
+    numbers("steps", "step", (row) => whole(row.step)),
+  ];
+  const settings = search.fields.map((name) => words(name, `set ${name}`, (row) => setting(row.settings[name])));
+  return table([...columns, ...settings], rows, { label: `Trials of ${search.title}` });
 }
 
 function searchParts(search) {
