@@ -6,7 +6,7 @@ import argparse
 
 from gemrl.algorithms.registry import algo_names, recipe
 from gemrl.analysis.figures.learning_curve import learning_curve
-from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, count, fraction, path, whole
+from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, add_settings, count, fraction, path, whole
 from gemrl.cli.console import Terminal
 from gemrl.core.exit_codes import DONE, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
@@ -43,15 +43,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
     parser.add_argument("--run", type=path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
-    parser.add_argument(
-        "--set",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="FIELD=VALUE",
-        dest="settings",
-        help="change hyperparameters, such as depth=20 learning_starts=1000",
-    )
+    add_settings(parser, "change hyperparameters, such as depth=20 learning_starts=1000")
     parser.add_argument(
         "--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000; Atari: 50,000)"
     )

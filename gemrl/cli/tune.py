@@ -9,7 +9,7 @@ from typing import Any
 
 from gemrl.algorithms.registry import recipe
 from gemrl.algorithms.search_spaces import default_space
-from gemrl.cli.arguments import add_env_args, count, path, whole
+from gemrl.cli.arguments import add_env_args, add_settings, count, path, whole
 from gemrl.cli.executor_options import add_executor_options, add_run_options, executor_of, run_arguments
 from gemrl.cli.printing import show
 from gemrl.cli.study_table import Running, StudyDisplay
@@ -53,15 +53,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seed", type=whole, default=0, metavar="S", help="first seed of each trial, and seed of the sampler (default: 0)"
     )
-    parser.add_argument(
-        "--set",
-        nargs="+",
-        action="extend",
-        default=[],
-        metavar="FIELD=VALUE",
-        dest="settings",
-        help="fix hyperparameters, which are then not searched",
-    )
+    add_settings(parser, "fix hyperparameters, which are then not searched")
     parser.add_argument("--space", type=path, metavar="FILE", help="TOML file with a search space of your own")
     parser.add_argument("--spaces", action="store_true", help="only print the search spaces; with --algo, the one of NAME")
     parser.add_argument("--sampler", choices=SAMPLERS, default="tpe", help="how settings are chosen (default: tpe)")

@@ -155,7 +155,9 @@ class TrialStore:
         if len(self._study.get_trials(deepcopy=False, states=(complete,))) < LEAST_COMPLETE:
             return {}
         evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
-        found = self._optuna.importance.get_param_importances(self._study, evaluator=evaluator)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that few trials differ
+            found = self._optuna.importance.get_param_importances(self._study, evaluator=evaluator)
         return {name: float(share) for name, share in found.items() if math.isfinite(share)}
 
 
