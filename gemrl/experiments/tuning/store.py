@@ -27,8 +27,11 @@ WAIT_SECONDS = 60
 STARTUP_TRIALS = 5
 """The median pruner lets this many trials run to their end."""
 
-LEAST_COMPLETE = 4
-"""Complete trials from which on the importance of fields is estimated."""
+LEAST_TRIALS, GOOD = 10, 0.5
+"""Trials from which on the importance of fields is estimated, and the share of them that counts as good.
+
+Optuna's default share of 0.1 would be a single trial here, which says nothing of fields with choices.
+"""
 
 OWNER, FACTS, REASON = "owner", "search", "reason"
 """Names of user attributes in the storage."""
@@ -150,14 +153,23 @@ class TrialStore:
         )
 
     def importance(self) -> dict[str, float]:
-        """The importance of each field by PED-ANOVA, largest first; {} if there are too few complete trials."""
-        complete = self._optuna.trial.TrialState.COMPLETE
-        if len(self._study.get_trials(deepcopy=False, states=(complete,))) < LEAST_COMPLETE:
+        """The importance of each field by PED-ANOVA, largest first; {} if there are too few trials.
+
+        It compares the better half of the trials with all of them. Pruned ones count with their last evaluation: without them,
+        a field whose poor values are pruned would seem to have no effect.
+        """
+        optuna, states = self._optuna, self._optuna.trial.TrialState
+        ended = self._study.get_trials(deepcopy=False, states=(states.COMPLETE, states.PRUNED))
+        ended = [trial for trial in ended if trial.values]
+        if len(ended) < LEAST_TRIALS:
             return {}
-        evaluator = self._optuna.importance.PedAnovaImportanceEvaluator()
+        study = optuna.create_study(direction="maximize")
+        for trial in ended:
+            study.add_trial(optuna.trial.create_trial(params=trial.params, distributions=trial.distributions, value=trial.value))
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator(target_quantile=GOOD)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that few trials differ
-            found = self._optuna.importance.get_param_importances(self._study, evaluator=evaluator)
+            found = optuna.importance.get_param_importances(study, evaluator=evaluator)
         return {name: float(share) for name, share in found.items() if math.isfinite(share)}
 
 

@@ -60,7 +60,7 @@ function searchParts(search) {
   const bars = () => ({ traces: [importanceTrace(search)], layout: layout("share", "", { yaxis: axis, xaxis: { tickformat: ".0%" } }) });
   const charts = [card("Score by trial", "hollow: pruned; line: best so far", scores)];
   if (search.importance.length)
-    charts.push(card("Importance of fields", "PED-ANOVA over the complete trials", plot(`Importance in ${search.title}`, bars, search.importance.length)));
+    charts.push(card("Importance of fields", "PED-ANOVA: the better half of the trials against all", plot(`Importance in ${search.title}`, bars, search.importance.length)));
   return el("div", {}, el("h3", {}, search.title), note(`${made}, in ${search.folder}`), cards(...charts), folded("All trials", trialTable(search)));
 }
 
