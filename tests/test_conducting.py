@@ -166,7 +166,7 @@ def test_live_table_shows_every_state(tmp_path: Path, height: int, monkeypatch: 
     written = io.StringIO()
     terminal = Console(file=written, force_terminal=True, width=120, height=height, color_system=None)
     monkeypatch.setattr(study_table, "Console", lambda: terminal)
-    plans = planned(Study("own", "own", ("gem", "td3", "sac"), ("Pendulum-v1",), (0, 1), 5000), tmp_path)
+    plans = planned(Study("own", "own", ("gem", "td3", "sac"), ("Pendulum-v1",), (0, 1, 2), 5000), tmp_path)[:7]
     plans[1].job.folder.mkdir(parents=True)
     (plans[1].job.folder / "progress.csv").write_text("time/total_timesteps,time/time_elapsed\n1000,10\n2000,15\n")
     (plans[1].job.folder / "evaluations.csv").write_text("step,return_mean\n1000,-123.4\n")
@@ -179,5 +179,5 @@ def test_live_table_shows_every_state(tmp_path: Path, height: int, monkeypatch: 
     text = written.getvalue()
     row = next(line for line in text.splitlines() if "2,000 of 5,000" in line)
     assert [word for word in row.split() if "━" not in word][-5:] == ["of", "5,000", "200", "-123.4", "running"]
-    assert "1 of 6 runs done, 1 failed, about" in text
-    assert ("and 3 more" in text) == (height == 8)
+    assert "1 of 7 runs done, 1 failed, about" in text
+    assert ("and 4 more" in text) == (height == 8)

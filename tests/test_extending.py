@@ -18,6 +18,7 @@ from gemrl.agents.making import AGENTS
 from gemrl.agents.networks.bodies import NETWORKS
 from gemrl.algorithms.parts import PARTS
 from gemrl.algorithms.registry import ALGORITHMS, RECIPES
+from gemrl.algorithms.search_spaces import SPACES
 from gemrl.experiments.executors.registry import EXECUTORS
 from gemrl.experiments.run_folder import finished
 from gemrl.experiments.studies.catalog import STUDIES
@@ -152,6 +153,15 @@ def test_the_same_logger_on_the_command_line() -> None:
 def test_a_study(capsys: pytest.CaptureFixture[str]) -> None:
     run("A study")
     assert "3 recipes x 1 environment x 1 seed, 500 steps" in capsys.readouterr().out
+
+
+def test_a_search_space(capsys: pytest.CaptureFixture[str]) -> None:
+    before = list(SPACES)
+    try:
+        run("A search space")
+    finally:
+        SPACES[:] = before
+    assert "searched (tpe, median pruner): first, power\n" in capsys.readouterr().out
 
 
 def test_an_executor() -> None:

@@ -247,6 +247,11 @@ def general_name(name: str) -> str:
     return known.stands_for or name if known else name
 
 
+def algo_names(name: str) -> list[str]:
+    """A name, followed by those of the algorithms that it may stand for: gem, gem-discrete, gem-tabular."""
+    return [name, *(other.name for other in ALGORITHMS.values() if other.stands_for == name)]
+
+
 def algorithm_in(label: str) -> Algorithm | None:
     """The algorithm at the start of a label, such as "gem-discrete-depth=5" or "gem depth=5"."""
     matches = [name for name in ALGORITHMS if label == name or label.startswith((f"{name} ", f"{name}-"))]

@@ -62,6 +62,11 @@ def add_env_args(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_settings(parser: argparse.ArgumentParser, text: str) -> None:
+    """Adds the option --set, with this help text."""
+    parser.add_argument("--set", action="extend", nargs="+", default=[], metavar="FIELD=VALUE", dest="settings", help=text)
+
+
 def add_env_timeout(parser: argparse.ArgumentParser, default: int | None) -> None:
     """Adds the option --env-timeout, which is stored with the run. None: by default, the stored value."""
     shown = str(default) if default else f"the value the run was started with, usually {ENV_TIMEOUT}"

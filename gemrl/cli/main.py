@@ -20,6 +20,7 @@ COMMANDS = {
     "resume": "continue a run that was stopped or killed",
     "evaluate": "evaluate a trained model, record a video or watch it",
     "memory": "show the memory of a run as statistics and a figure",
+    "tune": "search for good hyperparameters of an algorithm on an environment",
     "study": "run a study (recipes x environments x seeds) from the paper, or your own",
     "figure": "draw a figure of the paper from runs",
     "report": "write one HTML file about a folder of runs",

@@ -29,7 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def add_page_options(parser: argparse.ArgumentParser, name: str, *, required: bool = True) -> None:
     """Adds the folder of runs and the options of the page."""
-    default = "" if required else " (default: runs, or studies if it does not exist)"
+    default = "" if required else " (default: runs, studies or tunes, whichever exists)"
     parser.add_argument("runs", type=path, metavar="DIR", nargs=None if required else "?", help=f"the folder of runs{default}")
     parser.add_argument("--out", type=path, metavar="FILE", help=f"output file (default: DIR/{name})")
     parser.add_argument("--title", metavar="TEXT", help="title of the page (default: that of the study, or the folder's name)")
@@ -39,9 +39,9 @@ def add_page_options(parser: argparse.ArgumentParser, name: str, *, required: bo
 def report(options: argparse.Namespace) -> int:
     """Writes the page, or prints its scores; returns the exit code."""
 
-    folder = options.runs or first_folder(RUNS, Path("studies"))
+    folder = options.runs or first_folder(RUNS, Path("studies"), Path("tunes"))
     if not options.table:
-        return publish(options, collect(folder), options.out or folder / "report.html", [])
+        return publish(options, collect(folder, or_searches=True), options.out or folder / "report.html", [])
     if options.out or options.title:
         raise BadValue(f"--table writes no file, so it cannot be combined with {'--out' if options.out else '--title'}")
     collection = collect(folder)
@@ -56,7 +56,9 @@ def publish(options: argparse.Namespace, collection: Collection, target: Path, o
     with working("writing the report"):
         size = write_page(collection, target, title=options.title, videos=not options.no_videos, others=others)
     runs, methods = counted(len(collection.runs), "run"), counted(len(collection.methods), "method")
-    echo(f"wrote {target} ({size / 1e6:.1f} MB): {runs} of {methods} on {counted(len(collection.envs), 'environment')}")
+    found = [f"{runs} of {methods} on {counted(len(collection.envs), 'environment')}"] if collection.runs else []
+    found += [f"a search of {counted(len(search.results.trials), 'trial')}" for search in collection.searches]
+    echo(f"wrote {target} ({size / 1e6:.1f} MB): {', '.join(found)}")
     _print_missing(collection)
     return DONE
 

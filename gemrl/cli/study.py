@@ -10,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from gemrl.cli.arguments import count, path
+from gemrl.cli.executor_options import add_executor_options, add_run_options, executor_of, run_arguments
 from gemrl.cli.printing import show
 from gemrl.cli.study_table import StudyDisplay
 from gemrl.cli.text import echo
@@ -17,10 +18,9 @@ from gemrl.cli.theory import show_theory
 from gemrl.core.exceptions import BadValue, RunFolderError
 from gemrl.core.exit_codes import DONE, FAILED, INTERRUPTED
 from gemrl.core.locking import exclusive
-from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now
+from gemrl.core.processes import Interrupts, end_now
 from gemrl.core.text import counted
-from gemrl.experiments.executors.base import Executor, ExecutorOptions
-from gemrl.experiments.executors.registry import EXECUTORS
+from gemrl.experiments.executors.base import Executor
 from gemrl.experiments.run_folder import describe, holds_run
 from gemrl.experiments.studies.catalog import STUDIES, study
 from gemrl.experiments.studies.estimates import Estimate, duration_text, makespan, run_progress
@@ -36,14 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Without NAME, all studies are listed. See also docs/studies.md."
     parser.add_argument("name", metavar="NAME", nargs="?", help=f"{', '.join(STUDIES)}, or a TOML file with your own study")
     parser.add_argument("--out", type=path, metavar="DIR", help="folder of the study (default: studies/<name>)")
-    parser.add_argument(
-        "--workers", type=count, metavar="N", help="runs at a time, one thread each (default: one per core; with Ray: all)"
-    )
-    parser.add_argument("--executor", choices=tuple(EXECUTORS), default="local", help="where to run (default: local)")
-    parser.add_argument(
-        "--address", metavar="HOST:PORT", help="address of the Ray cluster (default: the one this machine belongs to)"
-    )
-    parser.add_argument("--gpus-per-run", type=_gpus, default=0.0, metavar="F", help="with Ray: GPUs per run, such as 0.25")
+    add_executor_options(parser)
     parser.add_argument("--steps", type=count, metavar="N", help="steps per run")
     parser.add_argument("--seeds", type=count, metavar="N", help="number of seeds: 0 to N-1")
     parser.add_argument("--env", nargs="+", metavar="ENV", help="use these environments instead")
@@ -55,18 +48,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--eval-every", type=count, metavar="N", help="steps between evaluations")
     parser.add_argument("--eval-episodes", type=count, metavar="K", help="episodes per evaluation")
-    parser.add_argument(
-        "--checkpoint-every",
-        type=count,
-        metavar="N",
-        help="steps between checkpoints of runs that are not started yet (default: about one per minute)",
-    )
-    parser.add_argument(
-        "--env-timeout",
-        type=count,
-        metavar="S",
-        help=f"seconds that one call of the environment may take (default: {ENV_TIMEOUT})",
-    )
+    add_run_options(parser)
     kept = parser.add_mutually_exclusive_group()
     kept.add_argument(
         "--keep-checkpoints", action="store_true", help="keep the checkpoints of finished runs (may take gigabytes)"
@@ -76,17 +58,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--dry-run", action="store_true", help="only print what would be run and how long it may take")
     parser.set_defaults(command=run_study)
-
-
-def _gpus(text: str) -> float:
-    """Parses a number of GPUs, which may be a fraction."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 64:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of GPUs")
-    return number
 
 
 def run_study(options: argparse.Namespace) -> int:
@@ -143,13 +114,11 @@ def _run_theory(options: argparse.Namespace, out: Path) -> int:
 def _train_all(chosen: Study, out: Path, options: argparse.Namespace) -> int:
     """Trains all runs of a study; returns the exit code."""
 
-    given = {"--checkpoint-every": options.checkpoint_every, "--env-timeout": options.env_timeout}
-    extra = [argument for name, value in given.items() if value is not None for argument in (name, str(value))]
     out = out.absolute() if options.executor == "ray" else out
     if out.exists() and not out.is_dir():
         raise RunFolderError(f"{out} is a file; a study needs a folder")
-    plans = planned(chosen, out, extra)
-    executor = EXECUTORS[options.executor](ExecutorOptions(options.workers, options.address, options.gpus_per_run))
+    plans = planned(chosen, out, run_arguments(options))
+    executor = executor_of(options)
     try:
         _print_plan(chosen, plans, executor.at_once, out)
         if options.dry_run:

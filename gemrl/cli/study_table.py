@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from time import monotonic
 from types import TracebackType
 from typing import Self
@@ -26,14 +27,22 @@ STYLES = {
     State.FAILED: "bold red",
     State.ELSEWHERE: "yellow",
     State.STOPPED: "yellow",
+    State.ABANDONED: "dim",
 }
+
+Running = list[tuple[TrackedRun, RunProgress]]
+"""The runs that are running, each with its progress."""
 
 
 class StudyDisplay:
-    """Shows the progress of a study."""
+    """Shows the progress of a study, or of anything else that a StudyRunner runs.
 
-    def __init__(self, workers: int) -> None:
+    The last line is that of `summary`; by default it counts the runs of a study.
+    """
+
+    def __init__(self, workers: int, summary: Callable[[Running], str] | None = None) -> None:
         self.console = Console()
+        self._given_summary = summary
         self._workers = workers
         self._live = Live(console=self.console, auto_refresh=False, vertical_overflow="crop")
         self._updated = monotonic()
@@ -83,11 +92,11 @@ class StudyDisplay:
             summary = self._summary(self.runner, running)
             self.say(f"{summary}: {details}" if details else summary)
 
-    def _table(self, runner: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> RenderableType:
+    def _table(self, runner: StudyRunner, running: Running) -> RenderableType:
         """The table, with as many rows as fit on the terminal: running runs first, then failed, waiting and done ones."""
         table = Table("run", "", "steps", "steps/s", "last return", "", box=box.SIMPLE_HEAD)
         others = runner.in_state(State.FAILED, State.ELSEWHERE, State.STOPPED)
-        rest = [*runner.in_state(State.WAITING), *reversed(runner.in_state(State.DONE))]
+        rest = [*runner.in_state(State.WAITING), *reversed(runner.in_state(State.DONE, State.ABANDONED))]
         rows = [*running, *((tracked, run_progress(tracked.plan.job.folder)) for tracked in others)]
         room = max(3, self.console.size.height - 6)
         rows += [(tracked, run_progress(tracked.plan.job.folder)) for tracked in rest[: max(0, room - len(rows))]]
@@ -105,8 +114,10 @@ class StudyDisplay:
         more = Text(f"  ... and {hidden} more", style="dim") if hidden else Text("")
         return Group(table, more, Text(f"  {self._summary(runner, running)}", style="bold"))
 
-    def _summary(self, runner: StudyRunner, running: list[tuple[TrackedRun, RunProgress]]) -> str:
+    def _summary(self, runner: StudyRunner, running: Running) -> str:
         """How many runs are done, and an estimate of the time left."""
+        if self._given_summary:
+            return self._given_summary(running)
         done, failed = (len(runner.in_state(state)) for state in (State.DONE, State.FAILED))
         summary = f"{done} of {counted(len(runner.all), 'run')} done" + (f", {failed} failed" if failed else "")
         waiting = runner.in_state(State.WAITING, State.ELSEWHERE)

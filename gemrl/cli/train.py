@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from gemrl.algorithms.registry import recipe
+from gemrl.algorithms.registry import algo_names, recipe
 from gemrl.analysis.figures.learning_curve import learning_curve
-from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, count, fraction, path, whole
+from gemrl.cli.arguments import add_device, add_env_args, add_env_timeout, add_settings, count, fraction, path, whole
 from gemrl.cli.console import Terminal
 from gemrl.core.exit_codes import DONE, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
@@ -16,6 +16,7 @@ from gemrl.experiments.new_run import new_description
 from gemrl.experiments.run_folder import describe
 from gemrl.experiments.run_interface import Outcome, TrainOptions, run_info
 from gemrl.experiments.run_logs import read_evaluations
+from gemrl.experiments.tuning.files import tuned
 from gemrl.training.trackers import TRACKERS, tracker_named
 
 
@@ -29,22 +30,20 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("env", metavar="ENV", help="environment id such as HalfCheetah-v5, or package.module:Env-v0")
     add_env_args(parser)
     parser.add_argument(
-        "--algo", default="gem", metavar="NAME", help="algorithm, see `gemrl algos` (default: gem, in the variant that fits ENV)"
+        "--algo", metavar="NAME", help="algorithm, see `gemrl algos` (default: gem, in the variant that fits ENV)"
+    )
+    parser.add_argument(
+        "--from-tune",
+        type=path,
+        metavar="DIR",
+        help="use algorithm and settings of the best trial of `gemrl tune`; --set is added",
     )
     parser.add_argument(
         "--steps", type=count, default=1_000_000, metavar="N", help="number of environment steps (default: 1,000,000)"
     )
     parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
     parser.add_argument("--run", type=path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
-    parser.add_argument(
-        "--set",
-        action="extend",
-        nargs="+",
-        default=[],
-        metavar="FIELD=VALUE",
-        dest="settings",
-        help="change hyperparameters, such as depth=20 learning_starts=1000",
-    )
+    add_settings(parser, "change hyperparameters, such as depth=20 learning_starts=1000")
     parser.add_argument(
         "--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000; Atari: 50,000)"
     )
@@ -72,17 +71,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def train(options: argparse.Namespace) -> int:
     """Trains an agent; returns the exit code."""
     if ":" not in options.env:  # else the module of the environment may register the algorithm
-        recipe(options.algo)  # reports a wrong name before anything slow is imported
+        recipe(options.algo or "gem")  # reports a wrong name before anything slow is imported
     if options.threads:
         check_number("threads", options.threads, 1, MAX_THREADS, whole=True)
     env_args = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
+    algo, settings = options.algo or "gem", tuple(options.settings)
+    if options.from_tune:
+        given = env_args if options.env_args or options.sticky is not None else {}
+        best = tuned(options.from_tune, options.env, given, algo_names(options.algo) if options.algo else ())
+        algo, settings, env_args = best.algo, (*best.settings, *settings), best.env_args
     chosen = TrainOptions(
         env=options.env,
         env_args=env_args,
-        algo=options.algo,
+        algo=algo,
         steps=options.steps,
         seed=options.seed,
-        settings=tuple(options.settings),
+        settings=settings,
         eval_every=options.eval_every,
         eval_episodes=options.eval_episodes,
         n_envs=options.n_envs,
@@ -96,6 +100,8 @@ def train(options: argparse.Namespace) -> int:
     from gemrl.experiments.run import train_run  # JAX loads slowly, so errors of the environment are reported first
 
     terminal = Terminal()
+    if options.from_tune:
+        terminal.say(f"trial {best.trial.number} of {options.from_tune}: {' '.join(settings)}")
     return summarize(train_run(description, options.run, terminal), terminal)
 
 

@@ -105,6 +105,14 @@ class Anything:
 
 
 @dataclass(frozen=True)
+class Nothing:
+    """No value: the kind of fields that must not exist."""
+
+    def wrong(self, value: Any) -> str:
+        return " is not a field of this object"
+
+
+@dataclass(frozen=True)
 class Maybe:
     """A value of this kind, or null."""
 

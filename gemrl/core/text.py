@@ -19,6 +19,11 @@ def short_repr(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:60]}... ({len(text):,} characters)"
 
 
+def score_text(score: float) -> str:
+    """A score as text: with one decimal, small ones with three digits."""
+    return f"{score:,.1f}" if abs(score) >= 10 else f"{score:.3g}"
+
+
 def printable(text: str) -> str:
     """The text with everything that a terminal would obey, such as escape sequences, written as \\x1b. Line breaks stay.
 

@@ -84,6 +84,11 @@ def read_last_return(folder: str | os.PathLike[str]) -> float | None:
     return rows[-1][0] if rows else None
 
 
+def read_returns(folder: str | os.PathLike[str]) -> dict[int, float]:
+    """The mean return by step in the complete lines of evaluations.csv, which may still grow; {} if there is none."""
+    return {int(step): value for step, value in _numbers(folder, EVALUATIONS, ("step", "return_mean"), (MAX_STEPS, MAX_SIZE))}
+
+
 def _numbers(
     folder: str | os.PathLike[str], name: str, columns: Sequence[str], limits: Sequence[float]
 ) -> list[tuple[float, ...]]:

@@ -1,4 +1,4 @@
-"""The schemas of run.json, study.json, and the JSON files of checkpoints and of finished runs."""
+"""The schemas of run.json, study.json, tune.json, trials.json, and the JSON files of checkpoints and of finished runs."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from gemrl.core.schema import (
     Items,
     Kind,
     Maybe,
+    Nothing,
     Pair,
     Real,
     Record,
@@ -78,6 +79,53 @@ STUDY_FILE = FileKind(
     ),
 )
 """The description of a study."""
+
+TUNE_FILE = FileKind(
+    "tune.json",
+    Record(
+        {
+            "format": Whole(1, 1),
+            "study_name": Text(),
+            "storage": Text(),
+            "owner": Text(32, "[0-9a-f]+", "letters and digits"),
+            "trials": COUNT,
+            "algo": Text(200),
+            "env": Text(),
+            "env_args": ARGUMENTS,
+            "settings": _TEXTS,
+            "steps": COUNT,
+            "eval_every": COUNT,
+            "eval_episodes": COUNT,
+            "seeds": Items(Whole(0, MAX_SEED), 1000),
+            "sampler": Text(20),
+            "pruner": Text(20),
+            "space": Record(
+                others=Record(optional={"low": Real(), "high": Real(), "log": Flag(), "choices": Items(Text(), 1000)})
+            ),
+            "versions": Record(others=AnyText()),
+        }
+    ),
+)
+"""The description of a hyperparameter search."""
+
+_TRIAL = Record(
+    {
+        "number": Whole(),
+        "state": Text(10, "running|complete|pruned|failed", "running, complete, pruned or failed"),
+        "score": Maybe(Real()),
+        "settings": Record(others=Text()),
+        "step": Whole(),
+        "reason": AnyText(2000),
+    },
+    others=Nothing(),
+)
+
+TRIALS_FILE = FileKind(
+    "trials.json",
+    Record({"format": Whole(1, 1), "trials": Items(_TRIAL, 100_000), "importance": Record(others=Real())}),
+    limit=64 << 20,
+)
+"""The trials of a search."""
 
 _PROGRESS = Record(
     {

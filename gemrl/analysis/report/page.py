@@ -19,11 +19,12 @@ from gemrl.analysis.report.videos import Videos
 from gemrl.analysis.results.collection import Collection
 from gemrl.analysis.results.run import Run
 from gemrl.analysis.results.scales import scale
+from gemrl.analysis.results.searches import search_record
 from gemrl.core.exceptions import MissingExtra, RunFolderError
 from gemrl.core.files import write_bytes
 from gemrl.core.version import __version__
 
-SCRIPTS = ("base", "tables", "charts", "curves", "overall", "sections", "run", "start")
+SCRIPTS = ("base", "tables", "charts", "curves", "overall", "searches", "sections", "run", "start")
 """The scripts of the page, in the order in which they run."""
 
 SHOWN_ELSEWHERE = ("algo", "env", "seed", "recipe", "versions")
@@ -49,7 +50,8 @@ def page(collection: Collection, *, title: str | None = None, videos: bool = Tru
         from plotly.offline import get_plotlyjs
     except ImportError:
         raise MissingExtra("reports need plotly: pip install 'gemrl[report]'") from None
-    title = title or str(collection.study.get("title") or f"Runs in {collection.folder.resolve().name}")
+    kind = "Runs" if collection.runs else "Searches"
+    title = title or str(collection.study.get("title") or f"{kind} in {collection.folder.resolve().name}")
     data = contents(collection, title, videos=videos, others=others)
     pieces = {
         "TITLE": html.escape(title),
@@ -88,6 +90,7 @@ def contents(collection: Collection, title: str, *, videos: bool, others: Sequen
         "cost": summary.cost_rows(collection),
         "recipes": summary.recipe_differences(collection),
         "runs": [_run(run, collection, reader) for run in collection.runs],
+        "searches": [search_record(found, collection.folder) for found in collection.searches],
         "leftOut": [reason.replace(f"{collection.folder}/", "") for reason in collection.left_out],
         "notes": reader.notes if reader else [],
     }

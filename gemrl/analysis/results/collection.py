@@ -12,10 +12,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gemrl.analysis.results.run import Run, read_run
+from gemrl.analysis.results.searches import FoundSearch, read_searches
 from gemrl.core.env_names import id_of
 from gemrl.core.exceptions import RunFolderError
 from gemrl.experiments.description import env_title, unusual_args
+from gemrl.experiments.run_folder import RUN_FILE
 from gemrl.experiments.studies.study_file import read_study_file
+from gemrl.experiments.tuning.files import TRIALS, TUNE_FILE
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class Collection:
     unreadable: tuple[str, ...] = ()
     """Runs that could not be read or are duplicates, each with the reason."""
     study: dict[str, Any] = field(default_factory=dict)
+    searches: tuple[FoundSearch, ...] = ()
 
     @cached_property
     def left_out(self) -> tuple[str, ...]:
@@ -81,8 +85,11 @@ class Collection:
         return np.array([run.score(step) for run in self.of(method, env)])
 
 
-def collect(folder: Path) -> Collection:
-    """All runs below a folder; the folder may also be a run itself."""
+def collect(folder: Path, *, or_searches: bool = False) -> Collection:
+    """All runs below a folder, which may also be a run itself, and all hyperparameter searches.
+
+    Raises RunFolderError if there is no run; with `or_searches`, a search will do.
+    """
     if not folder.is_dir():
         raise RunFolderError(f"{folder} is not a folder")
     found: list[Run] = []
@@ -92,7 +99,8 @@ def collect(folder: Path) -> Collection:
         study = read_study_file(folder, strict=False)
     except RunFolderError as error:
         unreadable.append(str(error))
-    for path in sorted(_run_folders(folder)):
+    folders = sorted(_folders(folder))
+    for path in (path for path, names in folders if RUN_FILE in names):
         try:
             run = read_run(path, folder, study)
         except RunFolderError as error:
@@ -106,21 +114,29 @@ def collect(folder: Path) -> Collection:
         kept, other = (run, first) if run.last_step > first.last_step else (first, run)
         found[duplicate] = kept
         unreadable.append(f"{other.folder} is the same run as {kept.folder}")  # a copy is not a second sample
-    if not found:
+    searches, damaged = read_searches(path for path, names in folders if TUNE_FILE in names)
+    unreadable += damaged
+    if not found and not (or_searches and searches):
         reason = f" that can be read: {unreadable[0]}" if unreadable else "; create one with `gemrl train`"
         raise RunFolderError(f"{folder} contains no run{reason}")
-    return Collection(folder, tuple(_with_distinct_methods(_with_env_titles(found))), tuple(unreadable), study)
+    return Collection(folder, tuple(_with_distinct_methods(_with_env_titles(found))), tuple(unreadable), study, tuple(searches))
 
 
-def _run_folders(folder: Path) -> Iterator[Path]:
-    """All folders that contain a run.json, each once; symbolic links are followed."""
+def _folders(folder: Path) -> Iterator[tuple[Path, set[str]]]:
+    """All folders below a folder, each once and with the names in it; symbolic links are followed.
+
+    The runs of a search's trials are left out: they are shown as trials.
+    """
     seen = set()
     for path, subfolders, files in os.walk(folder, followlinks=True):
         real = os.path.realpath(path)
+        names = {*files, *subfolders}  # what is not a file will be named
         if real in seen:
             subfolders.clear()
-        elif "run.json" in (*files, *subfolders):  # what is not a file will be named
-            yield Path(path)
+        else:
+            yield Path(path), names
+        if TUNE_FILE in names:
+            subfolders[:] = [name for name in subfolders if name != TRIALS]
         seen.add(real)
 
 

@@ -24,7 +24,7 @@ from gemrl.envs.making import make
 from gemrl.envs.spaces import Spaces
 from gemrl.experiments import checkpoints, run_folder
 from gemrl.experiments.executors.base import Job
-from gemrl.experiments.studies.study import Study, Trial
+from gemrl.experiments.studies.study import RunName, Study
 from gemrl.experiments.studies.study_file import read_study_file, write_study_file
 from gemrl.experiments.versions import versions
 
@@ -40,7 +40,7 @@ class Keep(Enum):
 class PlannedRun(NamedTuple):
     """A run of the study, with everything that determines its result, as in run.json."""
 
-    trial: Trial
+    trial: RunName
     job: Job
     facts: dict[str, Any]
 
@@ -57,18 +57,22 @@ def planned(study: Study, out: Path, extra: Iterable[str] = ()) -> list[PlannedR
             recipe(entry.algo)
         except UnknownName as error:
             raise UnknownName(f"the study {study.name} cannot be started: {error}") from None
-    layouts: dict[str, Layout] = {}
-    for env in study.envs:
-        made = make(env, **_env_args(study, env))
-        layouts[env] = Spaces.of(made).layout
-        made.close()
-    plans = [_plan(study, trial, layouts[trial.env], out, tuple(extra)) for trial in study.trials]
+    layouts = {env: layout_of(study, env) for env in study.envs}
+    plans = [plan_run(study, trial, layouts[trial.env], out, tuple(extra)) for trial in study.trials]
     for plan in plans:
         check_same_run(plan, out)
     return plans
 
 
-def _plan(study: Study, trial: Trial, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
+def layout_of(study: Study, env: str) -> Layout:
+    """The observations and actions of an environment of the study."""
+    made = make(env, **env_args(study, env))
+    layout = Spaces.of(made).layout
+    made.close()
+    return layout
+
+
+def plan_run(study: Study, trial: RunName, layout: Layout, out: Path, extra: tuple[str, ...]) -> PlannedRun:
     """One run: the arguments of `gemrl train`, and the facts that its run.json will hold."""
     settings = [*study.settings, *trial.entry.settings]
     algo = algorithm_for(trial.entry.algo, layout)
@@ -81,7 +85,7 @@ def _plan(study: Study, trial: Trial, layout: Layout, out: Path, extra: tuple[st
         "eval_every": study.eval_every,
         "eval_episodes": study.eval_episodes,
         "n_envs": 1,
-        "env_args": _env_args(study, trial.env),
+        "env_args": env_args(study, trial.env),
         "recipe": run_folder.as_json(chosen),
     }
     folder = out / trial.subfolder
@@ -94,7 +98,7 @@ def _plan(study: Study, trial: Trial, layout: Layout, out: Path, extra: tuple[st
     return PlannedRun(trial, Job(folder, tuple(arguments), log), facts)
 
 
-def _env_args(study: Study, env: str) -> dict[str, Any]:
+def env_args(study: Study, env: str) -> dict[str, Any]:
     """The arguments of an environment of the study."""
     return with_sticky(env, None, parse_env_args(study.env_args))
 
@@ -107,19 +111,19 @@ def check_same_run(plan: PlannedRun, out: Path) -> None:
         return
     existing = {"env_args": {}} | run_folder.describe(folder)  # older runs have no env_args
     existing["recipe"] = run_folder.recipe_fields(existing)  # older runs lack newer fields
-    changes = _changes({name: existing.get(name) for name in plan.facts}, plan.facts)
+    changes = changed_values({name: existing.get(name) for name in plan.facts}, plan.facts)
     if changes:
         raise RunFolderError(f"{folder} contains a different run: {'; '.join(changes)}. Choose another --out, or remove it")
     if not plan.done:
         run_folder.check_resumable(folder, existing, other_versions=False)
 
 
-def _changes(existing: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
+def changed_values(existing: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
     """One phrase for each value that differs; the fields of recipes one by one."""
     found = []
     for name, (before, now) in differences(existing, new).items():
         if isinstance(before, dict) and isinstance(now, dict):
-            found += _changes(before, now)
+            found += changed_values(before, now)
         else:
             found.append(f"{name} is {short(before)} there but {short(now)} here")
     return found
@@ -135,7 +139,7 @@ def write_study(study: Study, plans: list[PlannedRun], out: Path, requested: Kee
     content = _content(study, plans, keep, before)
     if before:
         fixed = ("name", "steps", "eval_every", "eval_episodes", "settings", "env_args")
-        changes = _changes({name: before.get(name, []) for name in fixed}, {name: content[name] for name in fixed})
+        changes = changed_values({name: before.get(name, []) for name in fixed}, {name: content[name] for name in fixed})
         if changes:
             raise RunFolderError(f"{out} contains a different study: {changes[0]}. Choose another --out, or remove it")
     write_study_file(out, content)
@@ -169,7 +173,18 @@ def tidy(folder: Path, keep: Keep) -> None:
     """Removes the files of a finished run that are not to be kept. Safe to interrupt and to repeat."""
     if keep is Keep.RESULTS:
         run_folder.seal_results(folder)
-        for name in ("model.safetensors", "model.json", "learning_curve.png"):
-            (folder / name).unlink(missing_ok=True)
+        remove_model(folder)
     if keep is not Keep.ALL:
         shutil.rmtree(checkpoints.folder_of(folder), ignore_errors=True)
+
+
+def tidy_abandoned(folder: Path) -> None:
+    """Removes everything but the results of a run that was ended early for good."""
+    remove_model(folder)
+    shutil.rmtree(checkpoints.folder_of(folder), ignore_errors=True)
+
+
+def remove_model(folder: Path) -> None:
+    """Removes the model of a run and the figure of its learning curve."""
+    for name in ("model.safetensors", "model.json", "learning_curve.png"):
+        (folder / name).unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from gemrl.core.processes import Interrupts
 from gemrl.core.reading import read_limited
 from gemrl.experiments import checkpoints
 from gemrl.experiments.executors.base import Executor, Process
-from gemrl.experiments.studies.folder import Keep, PlannedRun, tidy
+from gemrl.experiments.studies.folder import Keep, PlannedRun, tidy, tidy_abandoned
 
 MAX_ATTEMPTS = 2
 """How often a run that fails by itself is tried."""
@@ -42,6 +42,7 @@ class State(Enum):
     DONE = "done"
     FAILED = "failed"
     STOPPED = "stopped"
+    ABANDONED = "ended early"
 
 
 class TrackedRun:
@@ -52,6 +53,7 @@ class TrackedRun:
         self.state = State.DONE if plan.done else State.WAITING
         self.process: Process | None = None
         self.failures = self.kills = 0
+        self.abandoned = False
         self.reached = self.newest
         self.reason = ""
 
@@ -78,6 +80,19 @@ class StudyRunner:
         self._executor, self._keep, self._notify = executor, keep, notify
         for tracked in self.in_state(State.DONE):  # a study that was killed may not have tidied them
             tidy(tracked.plan.job.folder, keep)
+
+    def add(self, plan: PlannedRun) -> TrackedRun:
+        """Adds a run, which starts when there is a free slot."""
+        self.all.append(TrackedRun(plan))
+        return self.all[-1]
+
+    def abandon(self, tracked: TrackedRun) -> None:
+        """Ends a run early and for good. Only its results are kept."""
+        tracked.abandoned = True
+        if tracked.process:
+            tracked.process.stop()
+        elif tracked.state in (State.WAITING, State.ELSEWHERE):
+            self._leave(tracked)
 
     def in_state(self, *states: State) -> list[TrackedRun]:
         """The runs in one of these states."""
@@ -141,6 +156,8 @@ class StudyRunner:
         tracked.process = None
         if code == 0 and tracked.plan.done:
             self._finish(tracked)
+        elif tracked.abandoned:
+            self._leave(tracked)
         elif stopping:
             tracked.state = State.STOPPED
         elif code < 0 or code in KILLED_CODES:
@@ -152,12 +169,15 @@ class StudyRunner:
 
     def _finish(self, tracked: TrackedRun) -> None:
         tidy(tracked.plan.job.folder, self._keep)
-        log = tracked.plan.job.log
-        log.unlink(missing_ok=True)
-        with contextlib.suppress(OSError):  # the folder may contain other logs
-            log.parent.rmdir()
+        _remove_log(tracked.plan.job.log)
         tracked.state = State.DONE
         self._notify(tracked, "done")
+
+    def _leave(self, tracked: TrackedRun) -> None:
+        if not tracked.elsewhere:
+            tidy_abandoned(tracked.plan.job.folder)
+        _remove_log(tracked.plan.job.log)
+        tracked.state = State.ABANDONED
 
     def _handle_kill(self, tracked: TrackedRun) -> None:
         newest = tracked.newest
@@ -182,6 +202,13 @@ class StudyRunner:
     def _give_up(self, tracked: TrackedRun, reason: str) -> None:
         tracked.state, tracked.reason = State.FAILED, reason
         self._notify(tracked, f"failed: {reason}")
+
+
+def _remove_log(log: Path) -> None:
+    """Removes a log, and its folder if no other log is in it."""
+    log.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):
+        log.parent.rmdir()
 
 
 def last_line(log: Path) -> str:

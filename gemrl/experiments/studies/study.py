@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Protocol, Self
 
 from gemrl.algorithms.registry import general_name
 from gemrl.core.env_names import folder_name_problem, path_name
@@ -44,6 +44,26 @@ class Entry(NamedTuple):
     def text(self) -> str:
         """The text that `of` parses."""
         return " ".join([self.algo, *self.settings])
+
+
+class RunName(Protocol):
+    """What identifies a run of a study or of a search."""
+
+    @property
+    def entry(self) -> Entry:
+        """Its recipe."""
+
+    @property
+    def env(self) -> str:
+        """Its environment."""
+
+    @property
+    def seed(self) -> int:
+        """Its seed."""
+
+    @property
+    def subfolder(self) -> Path:
+        """The run folder, relative to the folder of the study or search."""
 
 
 class Trial(NamedTuple):

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from gemrl.core.exceptions import BadValue, ModelFileError
-from gemrl.core.reading import TOML_BYTES, read_limited
+from gemrl.core.exceptions import BadValue
 from gemrl.core.suggestions import unknown
 from gemrl.core.text import short_repr
+from gemrl.core.toml import read_toml
 from gemrl.experiments.studies.study import Study, first_seeds
-
-MAX_DOTS = 2000
-"""The most dots in a line: the parser takes a time quadratic in the length of a dotted key."""
 
 TYPES: dict[str, type] = {field.name: str for field in dataclasses.fields(Study)} | {
     **dict.fromkeys(("algos", "envs", "seeds", "settings", "env_args"), list),
@@ -26,15 +22,7 @@ TYPES: dict[str, type] = {field.name: str for field in dataclasses.fields(Study)
 
 def read_study(file: Path) -> Study:
     """The study in a TOML file. Its name is the file's name by default."""
-    try:
-        text = read_limited(file, TOML_BYTES).decode()
-        if any(line.count(".") > MAX_DOTS for line in text.splitlines()):
-            raise ValueError("a line has too many dots")
-        content = tomllib.loads(text)
-    except ModelFileError as error:
-        raise BadValue(str(error)) from None
-    except (ValueError, RecursionError) as error:
-        raise BadValue(f"{file} is not valid TOML: {error}") from None
+    content = read_toml(file)
     if isinstance(content.get("seeds"), int) and not isinstance(content["seeds"], bool):
         content["seeds"] = list(first_seeds(content["seeds"]))
     for name, value in content.items():

@@ -166,5 +166,6 @@ const sections = {
   recipes: ["Differences between recipes", recipes],
   cost: ["Cost", cost],
   runs: ["All runs", allRuns],
+  searches: ["Hyperparameter searches", searches],
   missing: ["Left out", missing],
 };

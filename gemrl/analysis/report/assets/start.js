@@ -34,14 +34,17 @@ applyTheme(storedTheme.get() || (preferred.matches ? "dark" : "light"));
 const unfinished = data.runs.filter((run) => !run.finished).length;
 const spent = data.runs.reduce((sum, run) => sum + (run.hours || 0), 0);
 const counted = [plural(data.methods.length, "method"), plural(data.envs.length, "task")].join(" on ");
-document.getElementById("lead").textContent =
+const trials = data.searches.reduce((sum, search) => sum + search.trials.length, 0);
+const searched = data.searches.length ? ` ${plural(data.searches.length, "hyperparameter search").replace("searchs", "searches")}, ${plural(trials, "trial")}.` : "";
+const trained =
   `${plural(data.runs.length, "run")} of ${counted}${spent ? `, ${hours(spent)} of training time` : ""}.` +
   (unfinished ? ` ${plural(unfinished, "run")} not finished; left out of the scores on tasks that have finished runs.` : "");
+document.getElementById("lead").textContent = `${data.runs.length ? trained : ""}${searched}`.trim();
 document.getElementById("footer").textContent =
   `Written by gemrl ${data.version}. This file is self-contained and makes no network requests.`;
 const links = new Map();
 for (const [id, [title, make]] of Object.entries(sections)) {
-  const content = make();
+  const content = data.runs.length || ["searches", "missing"].includes(id) ? make() : null;
   if (!content) continue;
   const section = el("section", { id }, el("h2", {}, title), ...content);
   document.getElementById("sections").append(section);
