@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -86,6 +87,20 @@ def _forget_programs() -> Generator[None, None, None]:
     maps = Path("/proc/self/maps")
     if "jax" in sys.modules and maps.exists() and maps.read_bytes().count(b"\n") > MOST_MAPS:
         sys.modules["jax"].clear_caches()
+
+
+@pytest.fixture
+def no_hang() -> Iterator[None]:
+    """A test that waits for something that never comes fails after a minute, and does not hold up the others."""
+
+    def end(number: int, frame: Any) -> None:
+        pytest.fail("the test hangs")
+
+    previous = signal.signal(signal.SIGALRM, end)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, previous)
 
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

@@ -182,8 +182,10 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
     ],
 )
 def test_invalid_input_gives_one_line_and_exit_code_2(
-    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """And no run is started."""
+    monkeypatch.setattr("gemrl.experiments.run.train_run", lambda *_: pytest.fail("a run was started"))
     assert main(arguments) == 2
     shown = capsys.readouterr()
     assert shown.out == ""

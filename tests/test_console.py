@@ -1,22 +1,28 @@
-"""The progress display during training."""
+"""What the command line prints: progress during training, tables, and numbers with their nouns."""
 
 from __future__ import annotations
 
 import dataclasses
 import io
+import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 from rich.progress import Progress
 
 from gemrl.algorithms.registry import ALGORITHMS, RECIPES, difference
+from gemrl.analysis.figures.paper import Figure, draw
+from gemrl.analysis.results.collection import collect
 from gemrl.cli import console
+from gemrl.cli.compare import MAX_METHODS
 from gemrl.cli.main import main
 from gemrl.core.text import counted, short
 from gemrl.training.display import evaluation_line
 from gemrl.training.evaluation import Evaluation
 from gemrl.training.loop import Event
+from tests.folders import write_run
 
 
 class Clock:
@@ -100,6 +106,21 @@ def test_numbers_agree_with_their_nouns() -> None:
     assert [counted(number, "trajectory") for number in (1, 3)] == ["1 trajectory", "3 trajectories"]
     assert "(1 of 1 episode capped)" in evaluation_line(10, Evaluation((1.0,), (27_000,), capped=1, estimation_error=0.5))
     assert RECIPES["gem"].warnings(1, 1)[0].startswith("nothing is learned in 1 step: ")
+
+
+def test_summaries_of_a_single_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One run, one method and one environment are in the singular, and so is one method that a table has no room for."""
+    write_run(tmp_path / "0", "gem", "Hopper-v5", 0, [1], steps=5000)
+    found = collect(tmp_path)
+    assert main(["report", str(tmp_path), "--out", str(tmp_path / "report.html")]) == 0
+    assert "1 run of 1 method on 1 environment" in capsys.readouterr().out
+    assert "not finished: 1 run; left out of them: 0" in draw(Figure("One", ("Hopper",)), found, formats=("png",)).missing
+    for seed, name in enumerate(sorted(RECIPES)[: MAX_METHODS + 1], 1):
+        write_run(tmp_path / str(seed), name, "Hopper-v5", seed, [1])
+    results = tmp_path / "theirs.csv"
+    results.write_text("method,env,step,return\nother,Hopper-v5,1000,1\n")
+    assert main(["compare", str(tmp_path), "--csv", str(results)]) == 0
+    assert re.search(r"the page shows 1 further method\b", capsys.readouterr().out)
 
 
 def words_of_algorithms() -> set[str]:

@@ -314,24 +314,39 @@ def test_every_settable_field_is_listed() -> None:
     assert {name for recipe in discrete for name in recipe.settable()} - listed_discrete == {"n", "subset"}
 
 
+PAGE = (Path(__file__).parents[1] / "docs" / "recipes.md").read_text()
+LAMBDA = "Lambda is 0.9 in `gem-lambda` and `gem-discrete-lambda`: our choice"
+
+
 @pytest.mark.parametrize(
     ("name", "value", "shown", "documented"),
     [
         ("td3-sil", attrgetter("bound.weight"), "weight 1 (released code: 0.1), without its policy term", "weight of 1 is ours"),
-        ("gem-lambda", attrgetter("planner.lam"), "lambda 0.9 is our choice", "Lambda is 0.9"),
-        ("gem-discrete-lambda", attrgetter("planner.lam"), "lambda 0.9 is our choice", "Lambda is 0.9"),
+        ("gem-lambda", attrgetter("planner.lam"), "lambda 0.9 is our choice", LAMBDA),
+        ("gem-discrete-lambda", attrgetter("planner.lam"), "lambda 0.9 is our choice", LAMBDA),
     ],
 )
 def test_our_own_values_are_named(name: str, value: Callable[[Any], float], shown: str, documented: str) -> None:
     """`gemrl algos` shows the summary; both texts have the value that the recipe has."""
     assert shown in ALGORITHMS[name].summary
-    page = (Path(__file__).parents[1] / "docs" / "recipes.md").read_text()
-    assert documented in page
+    assert documented in PAGE
     for text in (shown, documented):
         assert float(re.findall(r"[\d.]*\d", text)[0]) == value(RECIPES[name])
 
 
+def documented_row(name: str) -> str:
+    """The line of the page that describes an algorithm."""
+    (line,) = [line for line in PAGE.splitlines() if line.startswith((f"| `{name}` |", f"- **`{name}`**"))]
+    return line
+
+
 def test_what_the_released_recipes_do_not_copy_is_named() -> None:
+    """By `gemrl algos` and by the page."""
+    assert "copies the networks, the planner and the loss of the authors' released code, and nothing else" in documented_row(
+        "gem-discrete-released"
+    )
+    assert "tasks of version 2, which gymnasium no longer has; here they are v5" in documented_row("gem-released")
+    assert "the policy term of Oh et al. is absent" in documented_row("td3-sil")
     changed = set(difference(RECIPES["gem-discrete"], RECIPES["gem-discrete-released"]))
     assert changed == {"planner", "alpha", "students"}
     assert "networks, planner and loss" in ALGORITHMS["gem-discrete-released"].summary

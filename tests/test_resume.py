@@ -240,6 +240,7 @@ with Interrupts(partial(end_now, "stopped immediately", 130), ends=True):
         os.kill(os.getpid(), signal.SIGINT)
         os._exit(0)
     os.wait()
+    os.write(2, b"nothing to answer yet\\n")
     print("busy", flush=True)
     hashlib.pbkdf2_hmac("sha256", b"", b"", 60_000_000)  # compiled code: Python handles no signal until it returns
     print("done", flush=True)
@@ -250,17 +251,22 @@ with Interrupts(partial(end_now, "stopped immediately", 130), ends=True):
 def test_interrupts_are_answered_while_compiled_code_runs(number: signal.Signals) -> None:
     code = f"import signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n{BUSY}"
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stdout
-        assert process.stderr
-        assert process.stdout.readline() == "busy\n"
-        process.send_signal(number)
-        assert process.stderr.readline() == "gemrl: stopping after this round; again to stop now\n"
-        assert process.poll() is None
-        process.send_signal(number)
-        assert process.stderr.read() == "\ngemrl: stopped immediately\n"
-        assert (process.wait(), process.stdout.read()) == (130, "")
+        try:
+            assert process.stdout
+            assert process.stderr
+            assert process.stdout.readline() == "busy\n"
+            assert process.stderr.readline() == "nothing to answer yet\n"
+            process.send_signal(number)
+            assert process.stderr.readline() == "gemrl: stopping after this round; again to stop now\n"
+            assert process.poll() is None
+            process.send_signal(number)
+            assert process.stderr.read() == "\ngemrl: stopped immediately\n"
+            assert (process.wait(), process.stdout.read()) == (130, "")
+        finally:
+            process.kill()  # if an assertion failed, it would be waited for
 
 
+@pytest.mark.usefixtures("no_hang")
 def test_interrupts_say_how_long_a_step_may_take(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
     """The longest of the last steps, without compilation, minus the time that has passed."""
     now = [0.0]
@@ -313,24 +319,26 @@ def test_environment_that_hangs_ends_the_process(
     assert differences(tmp_path / "run", uninterrupted(*FINAL_ONLY)) == []
 
 
-@pytest.mark.parametrize("ending", ["removed", "replaced"])
+@pytest.mark.parametrize(("ending", "step"), [("removed", 330), ("replaced", 330), ("replaced", 1)])
 def test_removed_run_folder_is_reported_and_not_made_again(
-    tmp_path: Path, ending: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, ending: str, step: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """At the next checkpoint. In its place may be the folder of another run, which is left alone."""
+    """At the next checkpoint, or where the run fails. In its place may be the folder of another run, which is left alone."""
     run, other = tmp_path / "run", tmp_path / "other"
     other.mkdir()
-    for name in ("run.json", LOCK):
-        (other / name).write_text("of another run")
+    before = dict.fromkeys(("run.json", LOCK, "evaluations.csv", "progress.csv"), "of another run")
+    for name, text in before.items():
+        (other / name).write_text(text)
+    fault = "; raise OSError" if step == 1 else ""
     replace = f"; os.rename({str(other)!r}, {str(run)!r})" if ending == "replaced" else ""
-    write_env(tmp_path, f"import shutil; shutil.rmtree({str(run)!r}){replace}")
+    write_env(tmp_path, f"import shutil; shutil.rmtree({str(run)!r}){replace}{fault}", at=(step,))
     import_again(tmp_path, monkeypatch)
     assert main(["train", *WORDS, *FINAL_ONLY, "--run", str(run)]) == 1
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert f"{run} was removed, moved or replaced during the run, which stops at step 400" in line
+    assert f"{run} was removed, moved or replaced during the run, which stops at step {400 if step > 1 else 0}" in line
     assert "kept" not in line
     left = {file.name: file.read_text() for file in run.iterdir()} if run.exists() else None
-    assert left == (None if ending == "removed" else {"run.json": "of another run", LOCK: "of another run"})
+    assert left == (None if ending == "removed" else before)
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ from gemrl.core.schema import MAX_STEPS, Items, Maybe, Pair, Real, Record, Text,
 from gemrl.core.text import printable
 from gemrl.core.threads import LIBRARIES, kept_flags, set_threads
 from gemrl.envs.vector import MAX_LANES
+from gemrl.experiments import checkpoints
 from gemrl.experiments.executors.base import Job
 from gemrl.experiments.executors.local import LocalProcess
 from gemrl.experiments.run_folder import describe
@@ -36,6 +37,7 @@ from tests.test_report import data_of
 
 ESCAPE = "\x1b]0;owned\x07"
 TABULAR = ["--algo", "gem-tabular", "--eval-every", "100", "--eval-episodes", "1", "--set", "learning_starts=50"]
+SHORT = ["--steps", "200", *TABULAR]
 
 
 def changed(file: Path, **values: Any) -> None:
@@ -55,8 +57,7 @@ def one_line(capsys: pytest.CaptureFixture[str]) -> str:
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tabular run, which compiles nothing."""
     folder = tmp_path_factory.mktemp("runs") / "run"
-    words = ["--steps", "200", "--checkpoint-every", "100", "--run", str(folder)]
-    assert main(["train", "FrozenLake-v1", *words, *TABULAR]) == 0
+    assert main(["train", "FrozenLake-v1", "--checkpoint-every", "100", "--run", str(folder), *SHORT]) == 0
     return folder
 
 
@@ -71,7 +72,9 @@ def run(trained: Path, tmp_path: Path) -> Path:
 # 1. Compiler flags
 
 
-@pytest.mark.parametrize("flag", ["--xla_dump_to=/tmp/x", "--no_such_flag", "xla_backend_optimization_level=0"])
+@pytest.mark.parametrize(
+    "flag", ["--xla_dump_to=/tmp/x", "--no_such_flag", "xla_backend_optimization_level=0", "--xla_cpu_enable_fast_math=x"]
+)
 def test_compiler_flags_of_a_file_are_not_obeyed(
     run: Path, flag: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -117,13 +120,30 @@ def test_nothing_is_written_through_a_link(run: Path, name: str, tmp_path: Path,
     link.unlink(missing_ok=True)
     link.parent.mkdir(exist_ok=True)
     link.symlink_to(precious)
-    for command in (["resume", str(run), "--steps", "300"], ["train", "FrozenLake-v1", "--run", str(tmp_path / "new"), *TABULAR]):
+    for command in (["resume", str(run), "--steps", "300"], ["train", "FrozenLake-v1", "--run", str(tmp_path / "new"), *SHORT]):
         if command[0] == "train":
             (tmp_path / "new").mkdir()
             link.rename(tmp_path / "new" / link.name)
         assert main(command) == 2
         assert "is a link" in one_line(capsys)
         assert precious.read_text() == "precious"
+
+
+def test_a_lock_that_is_a_link_to_nothing_creates_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / ".lock").symlink_to(tmp_path / "new")
+    assert main(["train", "FrozenLake-v1", "--run", str(tmp_path / "run"), *SHORT]) == 2
+    assert ".lock is a link" in one_line(capsys)
+    assert not (tmp_path / "new").exists()
+
+
+def test_checkpoints_that_become_a_link_during_a_run_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "run" / "checkpoints").symlink_to(tmp_path / "outside")
+    with pytest.raises(RunFolderError, match="checkpoints is a link"):
+        checkpoints.write(tmp_path / "run", MODELS["gem-tabular"]("FrozenLake-v1", seed=0), {}, {})
+    assert not list((tmp_path / "outside").iterdir())
 
 
 def test_linked_checkpoints_are_refused_before_anything_is_removed(run: Path, tmp_path: Path) -> None:
@@ -176,7 +196,8 @@ def test_a_study_does_not_write_through_links(link: str, tmp_path: Path, capsys:
 MP4 = b"\0\0\0\x18ftypmp42" + bytes(20)
 
 
-def test_a_report_contains_no_file_from_elsewhere(tmp_path: Path) -> None:
+@pytest.mark.parametrize("films", ["films", "shared/films"])
+def test_a_report_contains_no_file_from_elsewhere(films: str, tmp_path: Path) -> None:
     """A linked file, a linked folder of videos, and a file that is no video are left out and named."""
     root = tmp_path / "shared"
     folder = write_run(root / "0", "gem", "Hopper-v5", 0, [1, 2])
@@ -185,9 +206,9 @@ def test_a_report_contains_no_file_from_elsewhere(tmp_path: Path) -> None:
     (folder / "b.mp4").write_bytes(b"-----BEGIN PRIVATE KEY-----")
     (folder / "c.mp4").write_bytes(MP4)
     os.mkfifo(folder / "d.mp4")
-    (tmp_path / "films").mkdir()
-    (tmp_path / "films" / "e.mp4").write_bytes(MP4)
-    (folder / "videos").symlink_to(tmp_path / "films")
+    (tmp_path / films).mkdir()
+    (tmp_path / films / "e.mp4").write_bytes(MP4)
+    (folder / "videos").symlink_to(tmp_path / films)
     data = data_of(page(collect(root)))
     assert [video["name"] for video in data["runs"][0]["videos"]] == ["c.mp4"]
     notes = "\n".join(data["notes"])
@@ -232,12 +253,13 @@ def as_folder(file: Path) -> None:
     file.mkdir()
 
 
+@pytest.mark.usefixtures("no_hang")
 @pytest.mark.parametrize("make", [as_fifo, as_zeros, as_folder])
 @pytest.mark.parametrize("name", ["run.json", "evaluations.csv", "progress.csv", "model.json", "own.toml", "study.json"])
 def test_special_files_are_not_read(
     make: Callable[[Path], None], name: str, trained: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Without a limit each of these would hang, or read until the memory is full."""
+    """Without a check each of these would hang, or read until the memory is full."""
     folder = write_run(tmp_path / "run", "gem", "Hopper-v5", 0, [1])
     write_run(tmp_path / "good", "gem", "Hopper-v5", 1, [1])
     file = tmp_path / name if name in ("own.toml", "study.json") else folder / name
@@ -498,7 +520,7 @@ def test_names_of_studies(name: str) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        ["train", "Pendulum-v1", "--run", ""],
+        ["train", "FrozenLake-v1", "--run", "", *SHORT],
         ["report", ""],
         ["resume", " "],
         ["study", "quick", "--dry-run", "--out", ""],
