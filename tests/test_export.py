@@ -23,6 +23,7 @@ from gemrl.agents.networks.actor_critic import BodyNetwork
 from gemrl.agents.networks.bodies import NETWORKS
 from gemrl.agents.networks.perceptron import Layer
 from gemrl.algorithms.bodies import Body, Perceptron, Residual
+from gemrl.algorithms.embeddings import StateAction
 from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.arrays import Array
@@ -69,6 +70,7 @@ CASES = {
     "LayerNorm first, action twice": Case("gem-released", vector(5), UNIT, NET),
     "normalized": Case("gem", vector(5, np.float64), UNIT, NET | {"normalize_observations": True}),
     "residual": Case("gem", vector(5), UNIT, {"body": Residual(8, 2)}),
+    "embedding": Case("gem", vector(5), UNIT, NET | {"embedding": StateAction(7), "normalize_observations": True}),
     "sac": Case("sac", vector(5), UNIT, NET),
     "sac, residual, normalized": Case("sac", vector(5), UNEVEN, {"body": Residual(8, 1), "normalize_observations": True}),
     "bounds": Case("gem", vector(5), UNEVEN, NET),

@@ -12,6 +12,7 @@ import numpy as np
 
 from gemrl.agents.networks.actor_critic import BodyNetwork
 from gemrl.agents.networks.convolution import Convolution
+from gemrl.agents.networks.encoder import SMALLEST, Encoder
 from gemrl.agents.networks.perceptron import EPSILON, MLP, Layer
 from gemrl.agents.networks.q_networks import QNetwork
 from gemrl.agents.networks.residual import ResidualNetwork
@@ -92,7 +93,19 @@ def _normalized(builder: GraphBuilder, normalizer: Normalizer | None, x: str) ->
 
 def continuous(builder: GraphBuilder, recipe: Recipe, learner: Any, layout: Layout, x: str) -> str:
     """A deterministic policy."""
-    return builder.add("tanh", _body(builder, learner.actor.body, _normalized(builder, learner.normalizer, x)))
+    seen = _seen(builder, learner.encoder, _normalized(builder, learner.normalizer, x))
+    return builder.add("tanh", _body(builder, learner.actor.body, seen))
+
+
+def _seen(builder: GraphBuilder, encoder: Encoder | None, x: str) -> str:
+    """What an actor sees of observations: themselves, and their learned features, if there are any."""
+    if encoder is None:
+        return x
+    features = x
+    for layer in encoder.state[:-1]:
+        features = builder.add("elu", _linear(builder, layer, features))
+    features = builder.add("mean_normalize", _linear(builder, encoder.state[-1], features), smallest=SMALLEST)
+    return builder.add("join", x, features)
 
 
 def soft(builder: GraphBuilder, recipe: SoftRecipe, learner: Any, layout: Layout, x: str) -> str:

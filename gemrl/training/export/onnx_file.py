@@ -96,6 +96,20 @@ def _centre(step: Step, constants: Constants) -> list[NodeProto]:
     return [helper.make_node("ReduceMean", [x], [mean], axes=[-1]), helper.make_node("Sub", [x, mean], [step.output])]
 
 
+def _mean_normalize(step: Step, constants: Constants) -> list[NodeProto]:
+    (x,), (size, mean, divisor, smallest) = (
+        step.inputs,
+        (f"{step.output}.{part}" for part in ("size", "mean", "divisor", "least")),
+    )
+    constants[least] = np.array([step.settings["smallest"]], np.float32)
+    return [
+        helper.make_node("Abs", [x], [size]),
+        helper.make_node("ReduceMean", [size], [mean], axes=[-1]),
+        helper.make_node("Max", [mean, least], [divisor]),
+        helper.make_node("Div", [x, divisor], [step.output]),
+    ]
+
+
 NODES: dict[str, Nodes] = {
     "cast": lambda step, _: _node("Cast", to=_type(step.settings["dtype"]))(step, _),
     "reshape": _reshape,
@@ -107,6 +121,9 @@ NODES: dict[str, Nodes] = {
     "layer_norm": lambda step, _: _node("LayerNormalization", axis=-1, epsilon=step.settings["epsilon"])(step, _),
     "convolution": lambda step, _: _node("Conv", strides=[step.settings["stride"]] * 2)(step, _),
     "relu": _node("Relu"),
+    "elu": _node("Elu"),
+    "join": _node("Concat", axis=-1),
+    "mean_normalize": _mean_normalize,
     "tanh": _node("Tanh"),
     "round": _node("Round"),
     "clip": _clip,
