@@ -97,16 +97,13 @@ def _centre(step: Step, constants: Constants) -> list[NodeProto]:
 
 
 def _mean_normalize(step: Step, constants: Constants) -> list[NodeProto]:
-    (x,), (size, mean, divisor, smallest) = (
-        step.inputs,
-        (f"{step.output}.{part}" for part in ("size", "mean", "divisor", "least")),
-    )
+    size, mean, divisor, least = (f"{step.output}.{name}" for name in ("size", "mean", "divisor", "least"))
     constants[least] = np.array([step.settings["smallest"]], np.float32)
     return [
-        helper.make_node("Abs", [x], [size]),
+        helper.make_node("Abs", step.inputs, [size]),
         helper.make_node("ReduceMean", [size], [mean], axes=[-1]),
         helper.make_node("Max", [mean, least], [divisor]),
-        helper.make_node("Div", [x, divisor], [step.output]),
+        helper.make_node("Div", [*step.inputs, divisor], [step.output]),
     ]
 
 
