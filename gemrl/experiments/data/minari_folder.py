@@ -1,0 +1,82 @@
+"""Reads trajectories from a Minari dataset on disk, in its HDF5 format.
+
+    DATASET/data/main_data.hdf5    a group for each episode: observations, actions, rewards, terminations, truncations
+
+The file is read directly and not through Minari, which would make environments and spaces from the dataset's description.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from gemrl.core.exceptions import DAMAGED, DataError, MissingExtra
+from gemrl.core.reading import open_regular
+from gemrl.core.resources import memory_left
+from gemrl.core.steps import Trajectory
+from gemrl.envs.spaces import Spaces
+from gemrl.envs.trajectories import ALL_NAMES, checked_trajectories
+
+MAIN_FILE = Path("data", "main_data.hdf5")
+
+EPISODE = re.compile(r"episode_(0|[1-9]\d{0,8})")
+
+
+def datasets_root() -> Path:
+    """The folder in which Minari keeps its datasets."""
+    return Path(os.environ.get("MINARI_DATASETS_PATH") or Path.home() / ".minari" / "datasets")
+
+
+def read_minari(folder: Path, spaces: Spaces) -> list[Trajectory]:
+    """The episodes of a dataset, in the order of their numbers."""
+    try:
+        import h5py
+    except ImportError:
+        raise MissingExtra("Minari datasets need h5py: pip install 'gemrl[minari]'") from None
+    path, found = folder / MAIN_FILE, list[Trajectory]()
+    try:
+        with open_regular(path, None) as raw, h5py.File(raw, "r") as file:
+            names = [name for name in file if EPISODE.fullmatch(str(name))]
+            for name in sorted(names, key=lambda name: int(EPISODE.fullmatch(name)[1])):  # type: ignore[index]
+                number = int(name.removeprefix("episode_"))
+                arrays = _arrays(h5py, _inside(h5py, file, name, h5py.Group), f"{path}, episode {number}")
+                found += checked_trajectories(spaces, arrays, str(path), episode=number)
+    except (*DAMAGED, OSError, RuntimeError) as error:
+        if isinstance(error, DataError):
+            raise
+        reason = (str(error) or type(error).__name__).splitlines()[0]
+        raise DataError(f"{path} is not a Minari dataset that can be read: {reason}") from None
+    if not found:
+        raise DataError(f"{path} has no episodes")
+    return found
+
+
+def _arrays(h5py: Any, group: Any, where: str) -> dict[str, Any]:
+    """The arrays of an episode that a recording may have."""
+    arrays: dict[str, Any] = dict.fromkeys(map(str, group))
+    for name in arrays:
+        if name not in ALL_NAMES:
+            continue
+        if group.get(name, getclass=True) is h5py.Group:
+            raise DataError(f"{where}: {name} is a group of arrays (of a Dict or Tuple space), not an array: flatten the space")
+        dataset = _inside(h5py, group, name, h5py.Dataset)
+        if dataset.dtype.kind not in "biuf":
+            raise DataError(f"{where}: {name} must hold numbers, not {dataset.dtype}; record images with jpeg_encoding=False")
+        if dataset.size * dataset.dtype.itemsize > memory_left():
+            raise DataError(f"{where}: {name} would take more memory than is left")
+        arrays[name] = np.asarray(dataset[()])
+    return arrays
+
+
+def _inside(h5py: Any, group: Any, name: str, kind: type) -> Any:
+    """A member of a group that is stored in this very file: HDF5 can also point to other files."""
+    if not isinstance(group.get(name, getlink=True), h5py.HardLink):
+        raise DataError(f"{group.file.filename}: {name} is a link, which is not followed")
+    found = group[name]
+    if not isinstance(found, kind) or getattr(found, "external", None) or getattr(found, "is_virtual", False):
+        raise DataError(f"{group.file.filename}: {name} is not a {kind.__name__.lower()} of this file")
+    return found
