@@ -50,13 +50,18 @@ class Place(NamedTuple):
     source: str
     starts: np.ndarray
     """The first row of each episode."""
-    episode: int
-    """The number of the first episode."""
+    episode: int | None
+    """The number of the only episode; None if the recording may have several."""
+
+    @property
+    def name(self) -> str:
+        """The recording as a whole."""
+        return self.source if self.episode is None else f"{self.source}, episode {self.episode}"
 
     def of(self, row: int) -> str:
         """The place of a row."""
         index = int(np.searchsorted(self.starts, row, side="right")) - 1
-        return f"{self.source}, episode {self.episode + index}, row {row - int(self.starts[index])}"
+        return f"{self.source}, episode {(self.episode or 0) + index}, row {row - int(self.starts[index])}"
 
     def check(self, bad: np.ndarray, array: np.ndarray, name: str, problem: str) -> None:
         """Raises for the first row [n] that is bad, with its value in the array [n, ...]."""
@@ -73,7 +78,7 @@ def checked_trajectories(
 
     Given `episode`, the recording is this one episode and must not end before its last row.
     """
-    where = source if episode is None else f"{source}, episode {episode}"
+    where = Place(source, np.zeros(1, int), episode).name
     given = {name: _found(arrays, name, where) for name in NAMES}
     terminated, truncated = (_flags(given[name], name, where) for name in ("terminated", "truncated"))
     for name in ("actions", "rewards", "truncated"):
@@ -83,9 +88,9 @@ def checked_trajectories(
     if not len(terminated):
         raise DataError(f"{where}: there are no steps")
     ends = np.flatnonzero(terminated | truncated)
-    starts = np.concatenate([[0], ends[:-1] + 1]) if ends.size else np.zeros(1, int)
-    place = Place(source, starts, episode or 0)
-    _check_endings(ends, len(terminated), place, several=episode is None)
+    starts = np.append(0, ends[:-1] + 1)
+    place = Place(source, starts, episode)
+    _check_endings(ends, len(terminated), place)
     observation = _observations(spaces, given, starts, ends, place)
     action, reward = _actions(spaces, given["actions"], place), _rewards(given["rewards"], place)
     if spaces.layout.frames > 1:
@@ -127,16 +132,16 @@ def _flags(array: np.ndarray, name: str, where: str) -> np.ndarray:
     return array.astype(bool)
 
 
-def _check_endings(ends: np.ndarray, rows: int, place: Place, *, several: bool) -> None:
-    """Raises unless the last row ends an episode and, unless there may be `several`, no other row does."""
+def _check_endings(ends: np.ndarray, rows: int, place: Place) -> None:
+    """Raises unless the last row ends an episode and, if the recording is one episode, no other row does."""
+    if place.episode is not None and ends.size and ends[0] < rows - 1:
+        raise DataError(f"{place.of(int(ends[0]))}: the episode ends here, but rows follow: give each episode its own arrays")
     if not ends.size or ends[-1] != rows - 1:
-        last = Place(place.source, np.append(place.starts, ends[-1] + 1) if ends.size else place.starts, place.episode)
+        unfinished = place._replace(starts=np.append(0, ends + 1))
         raise DataError(
-            f"{last.of(rows - 1)}: the data stops here, but neither terminated nor truncated is true: "
+            f"{unfinished.of(rows - 1)}: the data stops here, but neither terminated nor truncated is true: "
             "set truncated if the episode was cut off, terminated if it ended in a terminal state"
         )
-    if ends.size > 1 and not several:
-        raise DataError(f"{place.of(int(ends[0]))}: the episode ends here, but rows follow: give each episode its own arrays")
 
 
 def _observations(
@@ -148,7 +153,7 @@ def _observations(
     if not following.ndim:
         if count != rows + ends.size:
             raise DataError(
-                f"{place.source}: observations has {count:,} rows, but {counted(rows, 'step')} in "
+                f"{place.name}: observations has {count:,} rows, but {counted(rows, 'step')} in "
                 f"{counted(ends.size, 'episode')} have {rows + ends.size:,}, the final ones included; or add next_observations"
             )
         first = starts + np.arange(ends.size)
@@ -156,7 +161,7 @@ def _observations(
         return [states[begin : begin + end - start + 2] for begin, start, end in zip(first, starts, ends, strict=True)]
     for name, array in (("observations", now), ("next_observations", following)):
         if array.shape[:1] != (rows,):
-            raise DataError(f"{place.source}: {name} has {len(array) if array.ndim else 0:,} rows, but there are {rows:,} steps")
+            raise DataError(f"{place.name}: {name} has {len(array) if array.ndim else 0:,} rows, but there are {rows:,} steps")
     before, after = (_converted(spaces, given[name], name, place) for name in ("observations", "next_observations"))
     breaks = _any(after[:-1] != before[1:])
     breaks[ends[:-1]] = False
@@ -186,7 +191,7 @@ def _converted(spaces: Spaces, array: np.ndarray, name: str, place: Place) -> np
     space, layout, count = spaces.observation_space, spaces.layout, len(array)
     shape = space.shape or ()
     if array.shape[1:] != shape and not (isinstance(space, Discrete) and array.shape[1:] == (1,)):
-        raise DataError(f"{place.source}: {name} have shape {array.shape[1:]}, but the environment's have {shape}")
+        raise DataError(f"{place.name}: {name} have shape {array.shape[1:]}, but the environment's have {shape}")
     flat = array.reshape(count, -1)
     if isinstance(space, Discrete):
         _check_whole(array, name, place)
@@ -205,7 +210,7 @@ def _actions(spaces: Spaces, array: np.ndarray, place: Place) -> np.ndarray:
     space, name = spaces.action_space, "actions"
     shape = space.shape or ()
     if array.shape[1:] != shape and not (isinstance(space, Discrete) and array.shape[1:] == (1,)):
-        raise DataError(f"{place.source}: actions have shape {array.shape[1:]}, but the environment's have {shape}")
+        raise DataError(f"{place.name}: actions have shape {array.shape[1:]}, but the environment's have {shape}")
     if isinstance(space, Discrete):
         _check_whole(array, name, place)
         first, last = space.start, space.start + space.n - 1
@@ -223,7 +228,7 @@ def _actions(spaces: Spaces, array: np.ndarray, place: Place) -> np.ndarray:
 def _rewards(array: np.ndarray, place: Place) -> np.ndarray:
     """Rewards [N] as 32-bit floats. Raises if they are not finite."""
     if array.ndim != 1:
-        raise DataError(f"{place.source}: rewards must have one axis, the steps, but their shape is {array.shape}")
+        raise DataError(f"{place.name}: rewards must have one axis, the steps, but their shape is {array.shape}")
     return _finite(array, "rewards", place)
 
 
@@ -241,7 +246,7 @@ def _finite(array: np.ndarray, name: str, place: Place) -> np.ndarray:
 def _check_whole(array: np.ndarray, name: str, place: Place) -> None:
     """Raises unless an array holds integers."""
     if array.dtype.kind == "f":
-        raise DataError(f"{place.source}: {name} must hold whole numbers, not {array.dtype}")
+        raise DataError(f"{place.name}: {name} must hold whole numbers, not {array.dtype}")
 
 
 def _within(array: np.ndarray, space: Discrete) -> np.ndarray:
@@ -251,4 +256,4 @@ def _within(array: np.ndarray, space: Discrete) -> np.ndarray:
 
 def _any(bad: np.ndarray) -> np.ndarray:
     """Whether any number of each row is bad. [n, ...] -> [n]."""
-    return bad.any(axis=tuple(range(1, bad.ndim)))
+    return np.asarray(bad.any(axis=tuple(range(1, bad.ndim))))

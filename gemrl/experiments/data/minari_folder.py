@@ -42,8 +42,8 @@ def read_minari(folder: Path, spaces: Spaces) -> list[Trajectory]:
         with open_regular(path, None) as raw, h5py.File(raw, "r") as file:
             names = [name for name in file if EPISODE.fullmatch(str(name))]
             for name in sorted(names, key=lambda name: int(EPISODE.fullmatch(name)[1])):  # type: ignore[index]
-                number = int(name.removeprefix("episode_"))
-                arrays = _arrays(h5py, _inside(h5py, file, name, h5py.Group), f"{path}, episode {number}")
+                number, where = int(name.removeprefix("episode_")), f"{path}, {name.replace('_', ' ')}"
+                arrays = _arrays(h5py, _member(h5py, file, name, str(path)), where)
                 found += checked_trajectories(spaces, arrays, str(path), episode=number)
     except (*DAMAGED, OSError, RuntimeError) as error:
         if isinstance(error, DataError):
@@ -56,27 +56,26 @@ def read_minari(folder: Path, spaces: Spaces) -> list[Trajectory]:
 
 
 def _arrays(h5py: Any, group: Any, where: str) -> dict[str, Any]:
-    """The arrays of an episode that a recording may have."""
+    """The arrays of an episode that a recording may have, and the names of the others, without their content."""
     arrays: dict[str, Any] = dict.fromkeys(map(str, group))
     for name in arrays:
         if name not in ALL_NAMES:
             continue
-        if group.get(name, getclass=True) is h5py.Group:
+        dataset = _member(h5py, group, name, where)
+        if isinstance(dataset, h5py.Group):
             raise DataError(f"{where}: {name} is a group of arrays (of a Dict or Tuple space), not an array: flatten the space")
-        dataset = _inside(h5py, group, name, h5py.Dataset)
         if dataset.dtype.kind not in "biuf":
             raise DataError(f"{where}: {name} must hold numbers, not {dataset.dtype}; record images with jpeg_encoding=False")
+        if dataset.external or dataset.is_virtual:
+            raise DataError(f"{where}: {name} is stored in another file, which is not read")
         if dataset.size * dataset.dtype.itemsize > memory_left():
             raise DataError(f"{where}: {name} would take more memory than is left")
         arrays[name] = np.asarray(dataset[()])
     return arrays
 
 
-def _inside(h5py: Any, group: Any, name: str, kind: type) -> Any:
-    """A member of a group that is stored in this very file: HDF5 can also point to other files."""
+def _member(h5py: Any, group: Any, name: str, where: str) -> Any:
+    """The member of a group. Raises if it is a link: HDF5 can also point to other files."""
     if not isinstance(group.get(name, getlink=True), h5py.HardLink):
-        raise DataError(f"{group.file.filename}: {name} is a link, which is not followed")
-    found = group[name]
-    if not isinstance(found, kind) or getattr(found, "external", None) or getattr(found, "is_virtual", False):
-        raise DataError(f"{group.file.filename}: {name} is not a {kind.__name__.lower()} of this file")
-    return found
+        raise DataError(f"{where}: {name} is a link, which is not followed")
+    return group[name]
