@@ -23,6 +23,9 @@ from gemrl.envs.trajectories import ALL_NAMES, checked_trajectories
 
 MAIN_FILE = Path("data", "main_data.hdf5")
 
+DEFLATED = 1100
+"""The most that compression can shrink an array. HDF5 would fill what a damaged shape claims beyond that with zeros."""
+
 EPISODE = re.compile(r"episode_(0|[1-9]\d{0,8})")
 
 
@@ -40,10 +43,11 @@ def read_minari(folder: Path, spaces: Spaces) -> list[Trajectory]:
     path, found = folder / MAIN_FILE, list[Trajectory]()
     try:
         with open_regular(path, None) as raw, h5py.File(raw, "r") as file:
+            limit = min(memory_left(), DEFLATED * os.fstat(raw.fileno()).st_size)
             names = [name for name in file if EPISODE.fullmatch(str(name))]
             for name in sorted(names, key=lambda name: int(EPISODE.fullmatch(name)[1])):  # type: ignore[index]
                 number, where = int(name.removeprefix("episode_")), f"{path}, {name.replace('_', ' ')}"
-                arrays = _arrays(h5py, _member(h5py, file, name, str(path)), where)
+                arrays = _arrays(h5py, _member(h5py, file, name, str(path)), where, limit)
                 found += checked_trajectories(spaces, arrays, str(path), episode=number)
     except (*DAMAGED, OSError, RuntimeError) as error:
         if isinstance(error, DataError):
@@ -55,8 +59,8 @@ def read_minari(folder: Path, spaces: Spaces) -> list[Trajectory]:
     return found
 
 
-def _arrays(h5py: Any, group: Any, where: str) -> dict[str, Any]:
-    """The arrays of an episode that a recording may have, and the names of the others, without their content."""
+def _arrays(h5py: Any, group: Any, where: str, limit: int) -> dict[str, Any]:
+    """The arrays, of at most `limit` bytes, that an episode of a recording may have; and the names of the others."""
     arrays: dict[str, Any] = dict.fromkeys(map(str, group))
     for name in arrays:
         if name not in ALL_NAMES:
@@ -68,8 +72,8 @@ def _arrays(h5py: Any, group: Any, where: str) -> dict[str, Any]:
             raise DataError(f"{where}: {name} must hold numbers, not {dataset.dtype}; record images with jpeg_encoding=False")
         if dataset.external or dataset.is_virtual:
             raise DataError(f"{where}: {name} is stored in another file, which is not read")
-        if dataset.size * dataset.dtype.itemsize > memory_left():
-            raise DataError(f"{where}: {name} would take more memory than is left")
+        if dataset.size * dataset.dtype.itemsize > limit:
+            raise DataError(f"{where}: {name} is damaged or too large: its shape is {dataset.shape}")
         arrays[name] = np.asarray(dataset[()])
     return arrays
 
