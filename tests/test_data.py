@@ -576,6 +576,9 @@ def test_other_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     ):
         assert main(["train", "Pendulum-v1", "--data", path]) in (1, 2)
         assert message in capsys.readouterr().err
+    save("long.npz", joined(record(gym.make("Pendulum-v1"), 2, limit=60)))
+    assert main(["train", "Pendulum-v1", "--data", "long.npz", "--keep-data", "--set", "buffer_size=239"]) == 2
+    assert "has room for 119 rows of data, but there are 120: set buffer_size to 240 or more" in capsys.readouterr().err
     assert main(["train", "Pendulum-v1", "--keep-data"]) == 2
     assert "there is no --data" in capsys.readouterr().err
     assert not Path("runs").exists()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from gemrl.agents.memory.recorded import Room, lanes_for
 from gemrl.algorithms.registry import algorithm_for, recipe_for
 from gemrl.core.steps import Trajectory
 from gemrl.core.threads import kept_flags, thread_count
@@ -40,6 +41,8 @@ def new_run(options: TrainOptions, warn: Callable[[str], None]) -> NewRun:
     if options.tensorboard:
         check_installed("tensorboardX", "tensorboard")
     data = [read_source(Path(path), spaces, warn) for path in options.data]
+    trajectories = [trajectory for found in data for trajectory in found]
+    _check_room(trajectories, recipe.settable().get("buffer_size"), options)
     description: dict[str, Any] = {
         "algo": algo,
         **chosen,
@@ -61,7 +64,14 @@ def new_run(options: TrainOptions, warn: Callable[[str], None]) -> NewRun:
     if data:
         entries = [described(path, found) for path, found in zip(options.data, data, strict=True)]
         description |= {"data": entries, "keep_data": options.keep_data}
-    return NewRun(description, [trajectory for found in data for trajectory in found])
+    return NewRun(description, trajectories)
+
+
+def _check_room(trajectories: list[Trajectory], buffer_size: int | None, options: TrainOptions) -> None:
+    """Raises if the data has more rows than the memory. The agent checks it too, but only when there is a run folder."""
+    if buffer_size is not None:
+        lanes, used = options.n_envs + options.keep_data, 1 if options.keep_data else options.n_envs
+        lanes_for(trajectories, Room(used, max(1, buffer_size // lanes), None, lanes))
 
 
 def _new_track(name: str | None) -> dict[str, str] | None:
