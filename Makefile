@@ -32,7 +32,7 @@ bench: .venv/test.done ## Time planning, refresh, gradient steps and the round o
 bench-peers: .venv/bench.done ## Measure speed beside Stable-Baselines3 and SBX, and write docs/performance.md
 	$(BIN)/python -m benchmarks.peers
 
-torture: .venv/test.done ## Attack files 5,000 times, damage 10,000, kill runs 200 times, fill a disk; one to two hours
+torture: .venv/test.done ## Attack files 5,000 times, damage 10,000 and recorded data 2,000 times, kill runs 200 times, fill a disk; one to two hours
 	$(BIN)/python -m tests.torture
 
 .venv/bin/python:

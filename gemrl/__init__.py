@@ -19,6 +19,7 @@ from gemrl.training import display
 if TYPE_CHECKING:
     from gemrl.algorithms.registry import RECIPES, Recipe, difference
     from gemrl.core.exceptions import GemrlError
+    from gemrl.experiments.data.sources import read_data
     from gemrl.experiments.loading import load
     from gemrl.training.callbacks import Callback
     from gemrl.training.loop import Event
@@ -30,6 +31,7 @@ _MODULES = {
     "Model": "training.model",
     "Callback": "training.callbacks",
     "load": "experiments.loading",
+    "read_data": "experiments.data.sources",
     **dict.fromkeys(("RECIPES", "Recipe", "difference"), "algorithms.registry"),
     "GemrlError": "core.exceptions",
 }
@@ -50,6 +52,7 @@ __all__ = [
     "Recipe",
     "difference",
     "load",
+    "read_data",
 ]
 
 

@@ -148,7 +148,7 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
             ["train", "CartPole-v1", "--set", "tau=1"],
             "tau is a field of other algorithms, not of this one",
         ),
-        (["train", "--set", "depth=3", "Pendulum-v1"], "ENV (it comes first, before --set and --env-args)"),
+        (["train", "--set", "depth=3", "Pendulum-v1"], "ENV (it comes first, before --set, --env-args and --data)"),
         (["train", "Pendulum-v1", "--seed", "4294967296"], "from 0 to 4,294,967,295"),
         (["train", "Pendulum-v1", "--seed", str(2**40)], "seed must be a whole number from 0 to 4,294,967,295"),
         (["train", "Pendulum-v1", "--n-envs", str(10**7)], "n_envs must be a whole number from 1 to 4,096, not 10000000"),

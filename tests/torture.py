@@ -1,4 +1,4 @@
-"""Kills training at random moments and resumes it until it is done; damages and attacks its files. `make torture`."""
+"""Kills training at random moments and resumes it until it is done; damages its files and recorded data. `make torture`."""
 
 from __future__ import annotations
 
@@ -171,12 +171,14 @@ def main() -> None:
     import tempfile
 
     from tests.attacks import attack_often
+    from tests.data_fuzz import damage_often
     from tests.fuzz import Fuzzer
 
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--kills", type=int, default=50 * len(KILLED))
     parser.add_argument("--damages", type=int, default=10_000)
     parser.add_argument("--starts", type=int, default=5_000)
+    parser.add_argument("--recordings", type=int, default=2_000)
     options = parser.parse_args()
     lines = ["| test | number | outcome |", "|---|---|---|"]
     with tempfile.TemporaryDirectory() as name:
@@ -194,13 +196,16 @@ def main() -> None:
         outcome = f"{fuzzer.rejected:,} rejected with an error, {fuzzer.loaded:,} harmless and loaded"
         lines.append(f"| damaged checkpoint files | {options.damages:,} | {outcome} |")
         lines.append(row)
+        recorded, wrong = damage_often(workplace / "recordings", options.recordings)
+        print("\n".join([recorded, *wrong]), flush=True)
+        lines.append(recorded)
         lines.append(f"| full disk (tmpfs) | 1 | {full_disk(workplace)} |")
         os.chdir(ROOT)
     found = versions()
     setup = f"Python {found['python']}, JAX {found['jax']}, gymnasium {found['gymnasium']}, MuJoCo {found['mujoco']}"
     replace_between(ROOT / "docs" / "reliability.md", "torture", "\n".join([*lines, "", setup]))
     print("\n".join(lines[2:]))
-    sys.exit(1 if failures else 0)
+    sys.exit(1 if failures or wrong else 0)
 
 
 def replace_between(page: Path, mark: str, text: str) -> None:

@@ -7,6 +7,7 @@ rewards would make them look good, and the maximum in equation 1 would never cor
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -14,14 +15,15 @@ import numpy as np
 
 from gemrl.agents.memory.episodes import Encoded, Episode, packed, unpacked
 from gemrl.agents.memory.neighbours import Array, Columns, Table
+from gemrl.agents.memory.recorded import check_keeps_nothing
 from gemrl.algorithms.recipes.nearest import NearestRecipe
 from gemrl.algorithms.returns import discounted_returns
-from gemrl.core.exceptions import ModelFileError
+from gemrl.core.exceptions import DataError, ModelFileError
 from gemrl.core.layout import Layout
 from gemrl.core.resources import Need, check_memory
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot
-from gemrl.core.steps import EPISODE_CAP, Transition
+from gemrl.core.steps import EPISODE_CAP, Trajectory, Transition
 
 INDEX_BYTES = 150
 """Bytes for a row in the dictionary of its table: its slot, and two Python integers."""
@@ -156,6 +158,18 @@ class NearestAgent:
                 self._end(lane, self.encode(transition.next_observation[[lane]])[0])
             elif len(episode) > EPISODE_CAP:  # some environments never end an episode
                 self._truncate(lane)
+
+    def remember(self, trajectories: Sequence[Trajectory], *, keep: bool) -> None:
+        """Stores recorded trajectories, whose returns are written in the next round. Raises if a table might not hold them."""
+        check_keeps_nothing(keep, "mfec")
+        actions = np.concatenate([trajectory.action[:, 0] for trajectory in trajectories])
+        most = int(np.bincount(actions).max())
+        if most > self.recipe.rows_per_action:
+            raise DataError(f"the data has {most:,} rows of one action: set rows_per_action to {most:,} or more")
+        self.abandon()
+        for trajectory in trajectories:
+            for transition in trajectory.transitions(0, self.lanes):
+                self.observe(transition)
 
     def _end(self, lane: int, final: Encoded | None) -> None:
         """Ends the episode of a lane, with its final state if it was truncated."""

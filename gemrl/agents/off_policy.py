@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from gemrl.agents.footprint import STAGED_ROWS, Shape, Work, check_fits, training_needs
-from gemrl.agents.memory.frames import FrameCollector, stored
+from gemrl.agents.memory.frames import FrameCollector, slots, stored
+from gemrl.agents.memory.recorded import Room, lanes_for
 from gemrl.agents.memory.ring import Memory, Rows, cut, empty_rows, insert
 from gemrl.agents.memory.storage import restored, snapshot_of
 from gemrl.agents.networks.actor_critic import normalized
 from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
-from gemrl.core.exceptions import Diverged, ModelFileError
+from gemrl.core.exceptions import BadValue, Diverged, ModelFileError
 from gemrl.core.layout import Layout
 from gemrl.core.resources import Need
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot, fitting
-from gemrl.core.steps import Transition
+from gemrl.core.steps import Trajectory, Transition
 
 CHUNK = {True: 128, False: 1024}
 """Observations evaluated at a time: images (True) or vectors (False)."""
@@ -71,8 +72,9 @@ class Staging:
         return bool(self.count.max() == self._shape[1])
 
     def add(self, step: Transition, gamma: float) -> None:
-        """Appends one step of every lane; if a lane only reset its environment, its row is not counted."""
-        at = self._lanes, self.count
+        """Appends one step of the first lanes; if a lane only reset its environment, its row is not counted."""
+        lanes = len(step.stored)
+        at = self._lanes[:lanes], self.count[:lanes]
         last = step.terminated | step.truncated
         if self._frames is None:
             self.rows.observation[at], self.rows.next_observation[at] = step.observation, step.next_observation
@@ -85,7 +87,7 @@ class Staging:
         self.rows.reward[at] = np.clip(step.reward, -self._bound, self._bound)
         self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
         self.rows.last[at] = last
-        self.count = self.count + step.stored
+        self.count = self.count + np.pad(step.stored, (0, len(self.count) - lanes))
 
     def cut(self) -> None:
         """Ends the episode of every lane: all environments are about to be reset."""
@@ -132,14 +134,24 @@ class OffPolicyAgent:
         self.recipe = recipe
         self._family, self._device = family, device
         self._layout, self.lanes = layout, lanes
-        capacity = max(1, recipe.buffer_size // lanes)
-        self._memory_shape = Shape(lanes, capacity, layout, family.groups(recipe), family.uses_stored(recipe))
-        self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
+        self._divide_memory(lanes)
         self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
-        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), layout, recipe.reward_bound)
         self._noise = stream(seed, "exploration")
         self._updated: int | None = None
         self._policy = self._family.policy_of(self.learner)
+
+    def _divide_memory(self, lanes: int) -> None:
+        """Divides an empty memory into this many lanes: one for each environment, and one more for data that is kept."""
+        capacity = max(1, self.recipe.buffer_size // lanes)
+        groups, uses_stored = self._family.groups(self.recipe), self._family.uses_stored(self.recipe)
+        self._memory_shape = Shape(lanes, capacity, self._layout, groups, uses_stored)
+        self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
+        self._staging = Staging(lanes, min(capacity, STAGED_ROWS), self._layout, self.recipe.reward_bound)
+
+    @property
+    def _keeps_data(self) -> bool:
+        """Whether the last lane holds recorded data, which no environment overwrites."""
+        return self._memory_shape.lanes > self.lanes
 
     @property
     def gamma(self) -> float:
@@ -188,11 +200,34 @@ class OffPolicyAgent:
             self._flush()
         self._staging.add(transition, self.gamma)
 
+    def remember(self, trajectories: Sequence[Trajectory], *, keep: bool) -> None:
+        """Stores recorded trajectories in the lanes of the environments or, with `keep`, in a lane of their own."""
+        if keep and not self._keeps_data and (self._staging.count.any() or (self._ring is not None and len(self._ring))):
+            raise BadValue("data can be kept only in a memory that was empty before it: call remember before learn")
+        lanes = self._memory_shape.lanes if self._keeps_data or not keep else self.lanes + 1
+        capacity = max(1, self.recipe.buffer_size // lanes)
+        images = slots(capacity) if self._layout.frames > 1 else None
+        room = Room(1 if keep else self.lanes, capacity, images, lanes)
+        used = self._kept_rows() if keep and self._keeps_data else (0, 0)
+        chosen = [lanes - 1 if keep else lane for lane in lanes_for(trajectories, room, used)]
+        if lanes != self._memory_shape.lanes:
+            self._divide_memory(lanes)
+        self.abandon()  # a running episode does not continue behind recorded ones
+        for trajectory, lane in zip(trajectories, chosen, strict=True):
+            for transition in trajectory.transitions(lane, lanes):
+                self.observe(transition)
+        self._flush()
+
+    def _kept_rows(self) -> tuple[int, int]:
+        """How many rows the lane of kept data has, and how many images."""
+        memory = self.memory
+        return int(memory.size[-1]), 0 if memory.frames is None else int(memory.frames.written[-1])
+
     def abandon(self) -> None:
         """Ends the running trajectories: their environments are about to be reset, and the step count may start again."""
         if self._staging.count.any():
             self._flush()
-        for lane in range(self.lanes):
+        for lane in range(self._memory_shape.lanes):
             self._ring = _cut(self._rows(), lane)
         self._staging.cut()
         self._updated = None
@@ -240,6 +275,7 @@ class OffPolicyAgent:
     def snapshot(self) -> Snapshot:
         """All state except the learner. Staged rows stay on the host."""
         facts = {"noise": self._noise.bit_generator.state, "updated": self._updated}
+        facts |= {"keeps_data": True} if self._keeps_data else {}
         return Snapshot.of(agent=Snapshot(facts, {}), memory=snapshot_of(self._rows()), staging=self._staging.snapshot())
 
     def restore(self, saved: Snapshot) -> None:
@@ -247,6 +283,7 @@ class OffPolicyAgent:
         facts = saved.part("agent").facts
         self._noise.bit_generator.state = facts["noise"]
         self._updated = None if facts["updated"] is None else int(facts["updated"])
+        self._divide_memory(self.lanes + bool(facts.get("keeps_data", False)))
         self._staging.restore(saved.part("staging"))
         self._ring = jax.device_put(restored(saved.part("memory"), *self._memory_shape), self._device)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.snapshot import Snapshot
-from gemrl.core.steps import Transition
+from gemrl.core.steps import Trajectory, Transition
 
 
 class Agent(Protocol):
@@ -63,6 +63,9 @@ class LearningAgent(Agent, Protocol):
 
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Actions drawn from the policy; the greedy ones if it is deterministic. [B, *O] -> [B, A]."""
+
+    def remember(self, trajectories: Sequence[Trajectory], *, keep: bool) -> None:
+        """Stores recorded trajectories; with `keep`, they are never overwritten. Raises before it stores any if not all fit."""
 
     def set_learner(self, learner: Any) -> None:
         """Restores a saved learner."""

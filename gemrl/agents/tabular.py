@@ -8,11 +8,12 @@ use JAX.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from gemrl.agents.memory.recorded import Room, check_keeps_nothing, lanes_for
 from gemrl.agents.memory.ring import Memory
 from gemrl.agents.memory.storage import restored, snapshot_of
 from gemrl.algorithms.registry import TabularRecipe
@@ -21,7 +22,7 @@ from gemrl.core.exceptions import BadValue, ModelFileError
 from gemrl.core.layout import Layout
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot, fit
-from gemrl.core.steps import Transition
+from gemrl.core.steps import Trajectory, Transition
 
 
 class TabularLearner(NamedTuple):
@@ -93,6 +94,15 @@ class TabularAgent:
         waiting[lane] = np.minimum(waiting[lane] + 1, size[lane])
         for ending in lane[ended]:
             self._acting[ending] = self._draws.integers(self.recipe.tables)
+
+    def remember(self, trajectories: Sequence[Trajectory], *, keep: bool) -> None:
+        """Stores recorded trajectories, which are learned in the first round."""
+        check_keeps_nothing(keep, "a tabular agent")
+        chosen = lanes_for(trajectories, Room(self.lanes, self._memory_shape[1], None, self.lanes))
+        self.abandon()
+        for trajectory, lane in zip(trajectories, chosen, strict=True):
+            for transition in trajectory.transitions(lane, self.lanes):
+                self.observe(transition)
 
     def abandon(self) -> None:
         """Ends the running trajectories: their environments are about to be reset."""

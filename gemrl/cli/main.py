@@ -37,7 +37,7 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if message.endswith("required: ENV"):  # an option with several values consumes what follows it
-            message += " (it comes first, before --set and --env-args)"
+            message += " (it comes first, before --set, --env-args and --data)"
         raise BadValue(f"{message}; see `{self.prog} --help`")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from contextlib import nullcontext
 
 from gemrl.algorithms.registry import algo_names, recipe
 from gemrl.analysis.figures.learning_curve import learning_curve
@@ -12,7 +13,7 @@ from gemrl.core.exit_codes import DONE, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
 from gemrl.core.validation import MAX_THREADS, check_number
 from gemrl.envs.arguments import parse_env_args, with_sticky
-from gemrl.experiments.new_run import new_description
+from gemrl.experiments.new_run import new_run
 from gemrl.experiments.run_folder import describe
 from gemrl.experiments.run_interface import Outcome, TrainOptions, run_info
 from gemrl.experiments.run_logs import read_evaluations
@@ -44,6 +45,16 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
     parser.add_argument("--run", type=path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
     add_settings(parser, "change hyperparameters, such as depth=20 learning_starts=1000")
+    parser.add_argument(
+        "--data",
+        type=path,
+        action="extend",
+        nargs="+",
+        default=[],
+        metavar="PATH",
+        help="start with recorded trajectories in the memory: .npz files, Minari datasets, runs (see docs/data.md)",
+    )
+    parser.add_argument("--keep-data", action="store_true", help="never overwrite the rows of --data")
     parser.add_argument(
         "--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000; Atari: 50,000)"
     )
@@ -95,14 +106,17 @@ def train(options: argparse.Namespace) -> int:
         tensorboard=options.tensorboard,
         track=options.track,
         device=options.device,
+        data=tuple(map(str, options.data)),
+        keep_data=options.keep_data,
     )
-    description = new_description(chosen)
+    terminal = Terminal()
+    with terminal.working("reading the data") if options.data else nullcontext():
+        new = new_run(chosen, terminal.say)
     from gemrl.experiments.run import train_run  # JAX loads slowly, so errors of the environment are reported first
 
-    terminal = Terminal()
     if options.from_tune:
         terminal.say(f"trial {best.trial.number} of {options.from_tune}: {' '.join(settings)}")
-    return summarize(train_run(description, options.run, terminal), terminal)
+    return summarize(train_run(new.description, options.run, terminal, new.data), terminal)
 
 
 def summarize(outcome: Outcome, terminal: Terminal) -> int:

@@ -20,6 +20,10 @@ class UnknownName(BadValue):
     """No environment, algorithm, field or command has this name."""
 
 
+class DataError(BadValue):
+    """Recorded trajectories are damaged, incomplete, or of another environment."""
+
+
 class UnsupportedSpace(GemrlError, TypeError):
     """No agent supports this observation or action space."""
 

@@ -75,6 +75,14 @@ class Spaces:
             scaled = np.rint(scaled)
         return np.asarray(np.clip(scaled.astype(space.dtype), space.low, space.high))  # rounding may exceed the bounds
 
+    def agent_action(self, action: np.ndarray) -> np.ndarray:
+        """The environment's actions [B, *shape] as agents see them [B, A]; the inverse of `env_action`."""
+        if isinstance(self.action_space, Discrete):
+            return (action.astype(np.int64).reshape(-1, 1) - self.action_space.start).astype(self.layout.action_dtype)
+        low, high = self._bounds
+        unit = (np.clip(action.astype(np.float64), low, high) - low) / np.where(high > low, high - low, 1.0)
+        return (2 * unit - 1).astype(self.layout.action_dtype).reshape(len(action), -1)
+
 
 def _layout(observation: Box | Discrete, action: Box | Discrete, frames: int) -> Layout:
     """The layout of these spaces, with `frames` stacked frames per observation."""

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from gemrl.agents.memory.recorded import Room, lanes_for
 from gemrl.algorithms.registry import algorithm_for, recipe_for
 from gemrl.core.extras import check_installed
+from gemrl.core.steps import Trajectory
 from gemrl.core.threads import kept_flags, thread_count
 from gemrl.envs.spaces import Spaces
+from gemrl.experiments.data.sources import described, read_source
 from gemrl.experiments.description import default_evaluations, environment_of
 from gemrl.experiments.run_interface import TrainOptions
 from gemrl.experiments.versions import versions
 from gemrl.training.trackers import tracker_named
 
 
-def new_description(options: TrainOptions) -> dict[str, Any]:
-    """The description of a new run."""
+class NewRun(NamedTuple):
+    """A run that is about to start."""
+
+    description: dict[str, Any]
+    data: list[Trajectory]
+    """What is in its memory from the start."""
+
+
+def new_run(options: TrainOptions, warn: Callable[[str], None]) -> NewRun:
+    """The description of a new run and the data it starts with; `warn` gets a line about each damaged checkpoint in the data."""
     chosen = {"env": options.env, "env_args": dict(options.env_args)}
     env = environment_of(chosen)()
-    layout = Spaces.of(env).layout
+    spaces = Spaces.of(env)
+    layout = spaces.layout
     env.close()
     algo = algorithm_for(options.algo, layout)
     recipe = recipe_for(algo, options.env, layout, options.settings)
     every, episodes = default_evaluations(options.env)
     if options.tensorboard:
         check_installed("tensorboardX", "tensorboard")
-    return {
+    data = [read_source(Path(path), spaces, warn) for path in options.data]
+    trajectories = [trajectory for found in data for trajectory in found]
+    _check_room(trajectories, recipe.settable().get("buffer_size"), options)
+    description: dict[str, Any] = {
         "algo": algo,
         **chosen,
         "seed": options.seed,
@@ -44,6 +61,17 @@ def new_description(options: TrainOptions) -> dict[str, Any]:
         "xla_flags": kept_flags(),
         "versions": versions(),
     }
+    if data:
+        entries = [described(path, found) for path, found in zip(options.data, data, strict=True)]
+        description |= {"data": entries, "keep_data": options.keep_data}
+    return NewRun(description, trajectories)
+
+
+def _check_room(trajectories: list[Trajectory], buffer_size: int | None, options: TrainOptions) -> None:
+    """Raises if the data has more rows than the memory. The agent checks it too, but only when there is a run folder."""
+    if buffer_size is not None:
+        lanes, used = options.n_envs + options.keep_data, 1 if options.keep_data else options.n_envs
+        lanes_for(trajectories, Room(used, max(1, buffer_size // lanes), None, lanes))
 
 
 def _new_track(name: str | None) -> dict[str, str] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -16,10 +16,12 @@ from gemrl.core.exit_codes import INTERRUPTED
 from gemrl.core.links import refuse_links
 from gemrl.core.locking import exclusive, is_replaced
 from gemrl.core.processes import ENV_TIMEOUT, Interrupts, end_now, env_call, limit_env_calls
+from gemrl.core.steps import Trajectory
 from gemrl.core.text import counted
 from gemrl.core.threads import kept_flags
 from gemrl.envs.vector import make_envs
 from gemrl.experiments import checkpoints, run_folder
+from gemrl.experiments.data.sources import read_again
 from gemrl.experiments.description import env_args, env_folder, env_title, environment_of
 from gemrl.experiments.loading import load
 from gemrl.experiments.run_interface import Outcome, ResumeOptions, Screen, run_info
@@ -34,14 +36,14 @@ from gemrl.training.trackers.base import Tracker
 from gemrl.training.trackers.tensorboard import TensorBoard
 
 
-def train_run(description: dict[str, Any], folder: Path | None, screen: Screen) -> Outcome:
-    """Trains in a new run folder, by default runs/<algo>/<env>/<seed>."""
+def train_run(description: dict[str, Any], folder: Path | None, screen: Screen, data: Sequence[Trajectory] = ()) -> Outcome:
+    """Trains in a new run folder, by default runs/<algo>/<env>/<seed>; `data` is what the description names."""
     folder = folder or Path("runs", description["algo"], env_folder(description), str(description["seed"]))
     run_folder.check_free(folder)
     with exclusive(folder):
         refuse_links(folder)
         run_folder.create(folder, description)
-        run = _Run(folder, description, screen)
+        run = _Run(folder, description, screen, data)
         try:
             return run.execute()
         except GemrlError:
@@ -85,8 +87,8 @@ def resume_run(options: ResumeOptions, screen: Screen) -> Outcome | None:
 class _Run:
     """The part of a run that one process executes: from the last checkpoint, if any, to the end or an interrupt."""
 
-    def __init__(self, folder: Path, description: dict[str, Any], screen: Screen) -> None:
-        self._folder, self._run, self._screen = folder, description, screen
+    def __init__(self, folder: Path, description: dict[str, Any], screen: Screen, data: Sequence[Trajectory] = ()) -> None:
+        self._folder, self._run, self._screen, self._data = folder, description, screen, data
         self.steps = 0
         limit_env_calls(description.get("env_timeout", ENV_TIMEOUT))
 
@@ -98,6 +100,8 @@ class _Run:
             found = checkpoints.newest(folder, self._load, say)
             model = found[1] if found else self._new_model()
         say(self._first_line(model.recipe))
+        if not found:
+            self._remember(model)
         for warning in model.recipe.warnings(self._run["steps"], model.n_envs):
             say(f"warning: {warning}")
         on_second = partial(end_now, f"stopped immediately; the last checkpoint in {folder} is kept", INTERRUPTED)
@@ -130,6 +134,18 @@ class _Run:
         """An untrained model."""
         run, env = self._run, make_envs(environment_of(self._run), self._run["n_envs"])
         return model_class(run["algo"]).from_recipe(run_folder.recipe_of(run), env, seed=run["seed"], device=run["device"])
+
+    def _remember(self, model: Model) -> None:
+        """Adds the data of a new run to the memory of its model. A checkpoint contains it already."""
+        entries, keep = self._run.get("data", []), self._run.get("keep_data", False)
+        if not entries:
+            return
+        with self._screen.working("reading the data"):
+            model.remember(self._data or read_again(entries, model.spaces, self._screen.say), keep=keep)
+        self._data = ()
+        rows, trajectories = (sum(entry[name] for entry in entries) for name in ("rows", "trajectories"))
+        origin = f"from {', '.join(entry['path'] for entry in entries)}{', which stay there' if keep else ''}"
+        self._screen.say(f"the memory starts with {counted(rows, 'row')} of {counted(trajectories, 'trajectory')} {origin}")
 
     def _load(self, found: checkpoints.Checkpoint) -> Model:
         """The model of a checkpoint; raises RunFolderError if it belongs to another run."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from gemrl.core.exceptions import BadValue
 from gemrl.core.processes import ENV_TIMEOUT
 from gemrl.core.validation import MAX_ENVS, check_number, check_seed
 from gemrl.experiments.description import env_title
@@ -36,10 +37,15 @@ class TrainOptions:
     tensorboard: bool = False
     track: str | None = None
     device: str = "auto"
+    data: tuple[str, ...] = ()
+    """Paths of recorded trajectories that are in the memory from the start."""
+    keep_data: bool = False
 
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)
         check_number("n_envs", self.n_envs, 1, MAX_ENVS, whole=True)
+        if self.keep_data and not self.data:
+            raise BadValue("--keep-data keeps what --data names, but there is no --data")
         _check_counts(self, "steps", "eval_every", "eval_episodes", "checkpoint_every", "env_timeout")
 
 

@@ -41,6 +41,9 @@ RESUMED: dict[str, Kind] = {
 }
 """What `gemrl resume` needs of a run.json; a report does without."""
 
+DATA = Record({"path": Text(4096), "sha256": DIGEST, "trajectories": COUNT, "rows": COUNT})
+"""Recorded trajectories that were in the memory from the start; the digest is that of the trajectories, not of the file."""
+
 RUN_FILE = FileKind(
     "run.json",
     Record(
@@ -52,6 +55,8 @@ RUN_FILE = FileKind(
             "track": Maybe(TRACK),
             "threads": Whole(1, MAX_THREADS),
             "xla_flags": AnyText(10_000),
+            "data": Items(DATA, 10_000),
+            "keep_data": Flag(),
         },
     ),
 )

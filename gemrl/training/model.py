@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from typing import Any, NoReturn, Self
 
@@ -19,6 +19,7 @@ from gemrl.core.extras import check_installed
 from gemrl.core.processes import Interrupts
 from gemrl.core.seeding import stream
 from gemrl.core.snapshot import Snapshot
+from gemrl.core.steps import Trajectory
 from gemrl.core.validation import MAX_ENVS, check_number, check_seed
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
@@ -32,6 +33,7 @@ from gemrl.training.export.exporting import export_policy
 from gemrl.training.logger import Logger, log
 from gemrl.training.loop import Event, Schedule, scheduled, train
 from gemrl.training.metrics import Metrics
+from gemrl.training.remembering import as_trajectories
 from gemrl.training.trackers import opened
 from gemrl.training.trackers.base import RunInfo, Tracker
 from gemrl.training.trackers.tensorboard import TensorBoard, numbered
@@ -205,6 +207,14 @@ class Model(Attributes):
                     self.logger = Logger(open_trackers)
                 self._run(events, callbacks, log_interval)
         return self
+
+    def remember(self, episodes: Iterable[Mapping[str, Any] | Trajectory], *, keep: bool = False) -> None:
+        """Adds recorded episodes to the memory, where they are planned and trained on like the agent's own.
+
+        Each is a dict of arrays: observations [T + 1, ...] (or observations and next_observations), actions in the environment's
+        units, rewards, terminated and truncated; or use `gemrl.read_data`. With `keep`, new rows never overwrite them.
+        """
+        self.agent.remember(as_trajectories(episodes, self.spaces), keep=keep)
 
     def _start_at(self, step: int, reset: bool) -> None:
         """Sets the step count, and begins or continues the metrics."""

@@ -194,5 +194,7 @@ def _method_with_settings(run: Run, recipes: list[dict[str, Any]]) -> str:
 
 
 def _settings(run: Run) -> dict[str, Any]:
-    """The settings that may differ between runs of one method: the recipe, and the number of parallel environments."""
-    return run.recipe | {"n_envs": run.description.get("n_envs", 1)}
+    """The settings that may differ between runs of one method: the recipe, the number of environments, and recorded data."""
+    data = [f"{Path(entry['path']).name}:{entry['sha256'][:8]}" for entry in run.description.get("data", [])]
+    recorded = {"data": ",".join(data), "keep_data": run.description.get("keep_data", False)} if data else {}
+    return run.recipe | {"n_envs": run.description.get("n_envs", 1)} | recorded

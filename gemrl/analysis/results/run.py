@@ -56,7 +56,7 @@ class Run:
 
     def same_as(self, other: Run) -> bool:
         """Whether both are the same training run: equal settings, and equal evaluations at all steps that both contain."""
-        names = ("algo", "env", "env_args", "seed", "n_envs", "recipe")
+        names = ("algo", "env", "env_args", "seed", "n_envs", "recipe", "data", "keep_data")
         if self.method != other.method or any(self.description.get(name) != other.description.get(name) for name in names):
             return False
         shared, own_index, other_index = np.intersect1d(self.evaluations["step"], other.evaluations["step"], return_indices=True)

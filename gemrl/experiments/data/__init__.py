@@ -1,0 +1,1 @@
+"""Recorded trajectories: reads them from files, Minari datasets and older runs."""
