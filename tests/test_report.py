@@ -306,10 +306,10 @@ def test_run_opens_inside_the_page(opened: Any) -> None:
     assert "Planned(planner=Twin(depth=5))" in text
     assert "gymnasium" in text
     assert view.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1
-    assert "#run-0" in opened.url
+    opened.wait_for_function("location.hash === '#run-0'")
     view.get_by_role("button", name="Close").click()
     assert opened.locator("dialog[open]").count() == 0
-    assert "#run-0" not in opened.url
+    opened.wait_for_function("location.hash !== '#run-0'")
 
 
 def test_themes_and_screen_widths(opened: Any) -> None:
