@@ -26,6 +26,7 @@ from gemrl.algorithms.registry import GEM as GEM_RECIPE
 from gemrl.algorithms.registry import Recipe
 from gemrl.core.layout import Layout
 from gemrl.experiments import checkpoints
+from gemrl.experiments.run_logs import Recorder
 from gemrl.experiments.versions import versions
 from gemrl.training.models import GEM
 
@@ -166,7 +167,10 @@ def checkpoint_seconds(case: Case) -> float:
     model.learn(1)
     model.agent._ring = full_memory(case.rows)  # type: ignore[attr-defined]
     with tempfile.TemporaryDirectory(dir=".") as folder:
-        return statistics.median(seconds(partial(checkpoints.write, Path(folder), model, {}, {})) for _ in range(5))
+        recorder = Recorder(Path(folder), model.recipe)
+        recorder.start()
+        write = partial(checkpoints.write, Path(folder), model, {"recorder": recorder.facts()}, recorder.texts())
+        return statistics.median(seconds(write) for _ in range(5))
 
 
 def main() -> None:

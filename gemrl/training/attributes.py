@@ -39,7 +39,7 @@ class Attributes:
 
         def __setattr__(self, name: str, value: Any) -> None:
             """Sets an attribute; not a field of the recipe, which would have no effect."""
-            if name in self._fields():
+            if name not in vars(self) and name in self._fields():  # the first test is fast: num_timesteps is set at every step
                 raise AttributeError(f"{name} cannot be changed in a model; load(path, {name}=...) changes it in a saved one")
             super().__setattr__(name, value)
 

@@ -52,7 +52,7 @@ _layer_norm = jax.custom_vjp(layer_norm)
 _layer_norm.defvjp(_forward, _backward)
 
 
-class Layer(eqx.Module):
+class Layer(NamedTuple):
     """The arrays of x @ weight + bias and, if it has a scale, of a LayerNorm."""
 
     weight: Array
