@@ -13,7 +13,8 @@ import numpy as np
 from benchmarks.contestants import CHOICES, STACK
 from benchmarks.timing import alternate, resident, seconds
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.discrete import init_learner, refresh
+from gemrl.agents.discrete_learner import init_learner
+from gemrl.agents.discrete_memory import refresh
 from gemrl.agents.memory.ring import Memory
 from gemrl.algorithms.recipes.discrete import GEM_DISCRETE
 from gemrl.core.layout import Layout

@@ -20,7 +20,8 @@ from benchmarks.timing import Samples, alternate, medians, processors, seconds
 from gemrl.agents.continuous import gradient_steps, refresh, train_round
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.learner import init_learner
-from gemrl.agents.memory.ring import Memory, Rows, empty_rows, plan
+from gemrl.agents.memory.refreshing import plan
+from gemrl.agents.memory.ring import Memory, Rows, empty_rows
 from gemrl.algorithms.planning import Twin
 from gemrl.algorithms.registry import GEM as GEM_RECIPE
 from gemrl.algorithms.registry import Recipe

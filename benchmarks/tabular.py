@@ -21,6 +21,7 @@ COLUMNS = ("world", "algorithm", "seed", "step", "return_mean", "return_std", "l
 
 WORLDS: dict[str, tuple[Callable[[], gym.Env], int, int]] = {
     "FrozenLake-v1, not slippery": (partial(make, "FrozenLake-v1", is_slippery=False), 10_000, 10),
+    "FrozenLake-v1, slippery": (partial(make, "FrozenLake-v1", is_slippery=True), 50_000, 100),
     "CliffWalking-v1, cut at 200": (partial(make, "CliffWalking-v1", max_episode_steps=200), 20_000, 10),
     "Taxi-v4": (partial(make, "Taxi-v4"), 200_000, 50),
 }
@@ -29,6 +30,8 @@ WORLDS: dict[str, tuple[Callable[[], gym.Env], int, int]] = {
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "gem-tabular": ("gem-tabular", {}),
     "gem-tabular, replays=5": ("gem-tabular", {"replays": 5}),
+    "gem2-tabular": ("gem2-tabular", {}),
+    "gem2-tabular, replays=5": ("gem2-tabular", {"replays": 5}),
     "q-learning": ("q-learning", {}),
     "double-q": ("double-q", {}),
     "nstep-q": ("nstep-q", {}),

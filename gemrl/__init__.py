@@ -19,21 +19,23 @@ from gemrl.training import display
 if TYPE_CHECKING:
     from gemrl.algorithms.registry import RECIPES, Recipe, difference
     from gemrl.core.exceptions import GemrlError
+    from gemrl.envs.masks import ActionMasks
     from gemrl.experiments.data.sources import read_data
     from gemrl.experiments.loading import load
     from gemrl.training.callbacks import Callback
     from gemrl.training.loop import Event
     from gemrl.training.model import Model
-    from gemrl.training.models import DDPG, DQN, GEM, MFEC, REDQ, SAC, TD3
+    from gemrl.training.models import DDPG, DQN, GEM, GEM2, MFEC, REDQ, SAC, TD3
 
 _MODULES = {
-    **dict.fromkeys(("DDPG", "DQN", "GEM", "MFEC", "REDQ", "SAC", "TD3"), "training.models"),
+    **dict.fromkeys(("DDPG", "DQN", "GEM", "GEM2", "MFEC", "REDQ", "SAC", "TD3"), "training.models"),
     "Model": "training.model",
     "Callback": "training.callbacks",
     "load": "experiments.loading",
     "read_data": "experiments.data.sources",
     **dict.fromkeys(("RECIPES", "Recipe", "difference"), "algorithms.registry"),
     "GemrlError": "core.exceptions",
+    "ActionMasks": "envs.masks",
 }
 """The module that each public name comes from."""
 
@@ -41,11 +43,13 @@ __all__ = [
     "DDPG",
     "DQN",
     "GEM",
+    "GEM2",
     "MFEC",
     "RECIPES",
     "REDQ",
     "SAC",
     "TD3",
+    "ActionMasks",
     "Callback",
     "GemrlError",
     "Model",

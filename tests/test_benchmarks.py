@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from benchmarks import dense
+from benchmarks import dense, screen
 from benchmarks.against_sb3 import Theirs
 from benchmarks.episodic_control import SIDE, Walk, sparse_grid, start_value
 from benchmarks.q_learning import QLearning
 from gemrl.algorithms.planning import Twin
 from gemrl.algorithms.registry import NearestRecipe
+from gemrl.analysis.results.collection import collect
 from gemrl.analysis.theory.mdps import policy_value, q_star
 from gemrl.envs.making import make
 from gemrl.envs.vector import as_task
 from gemrl.training.evaluation import Evaluator
 from gemrl.training.loop import train
+from tests.folders import write_run
 
 
 @pytest.mark.parametrize("depth", [1, 2, 7, 30, 1000])
@@ -72,3 +76,23 @@ def test_stable_baselines3_models_can_be_evaluated() -> None:
     evaluation = Evaluator(lambda: make("Pendulum-v1"), episodes=2)(Theirs(model))  # type: ignore[arg-type]
     assert evaluation.lengths == (200, 200)
     assert -2000 < evaluation.return_mean < -100
+
+
+def test_scores_of_screened_runs(tmp_path: Path) -> None:
+    """By hand: the mean of the last three evaluations up to the mark, from random play (0) to TD3 (1); not for short runs."""
+    low, high = -282.5, 10136.0
+    for seed, last in enumerate((1000.0, 4000.0)):
+        write_run(tmp_path / "gem" / "HalfCheetah-v5" / str(seed), "gem", "HalfCheetah-v5", seed, [0, 0, last, last + 3000, 9e9])
+    write_run(tmp_path / "gem" / "HalfCheetah-v5" / "2", "gem", "HalfCheetah-v5", 2, [5.0])
+    write_run(tmp_path / "gem" / "Hopper-v5" / "0", "gem", "Hopper-v5", 0, [3237.0] * 4)
+    write_run(tmp_path / "td3" / "Hopper-v5" / "0", "td3", "Hopper-v5", 0, [16.7] * 4)
+    found = collect(tmp_path)
+    expected = [(5000 / 3 - low) / (high - low), (11000 / 3 - low) / (high - low)]
+    ours = screen.scores(found, "gem", ["HalfCheetah-v5", "Hopper-v5"], 4000)
+    np.testing.assert_allclose(ours[:, 0], expected)
+    np.testing.assert_allclose(ours[:, 1], [1.0, np.nan])
+    lines = screen.table(found, 4000).splitlines()
+    assert lines[0] == "| method | HalfCheetah-v5 | Hopper-v5 | score |"
+    score = (np.mean(expected) + 1) / 2
+    assert lines[2].startswith(f"| gem | 2,667 (1,667, 3,667) | 3,237 | {score:.2f} (")
+    assert lines[3] == "| td3 |  | 17 |  |"

@@ -9,10 +9,12 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import gemrl
 from gemrl.agents.learner import init_learner
+from gemrl.agents.networks.actor_critic import descend
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.networks.residual import ResidualNetwork
@@ -129,3 +131,18 @@ def test_a_body_is_written_as_its_name_and_its_fields() -> None:
     residual = GEM.but(body=Residual(32, 3))
     shuffled = dict(sorted(residual.as_dict().items(), reverse=True))
     assert Recipe.from_dict(shuffled) == residual
+
+
+@pytest.mark.parametrize("max_norm", [0.0, 1e-3, 1e3])
+def test_gradients_are_clipped_as_by_pytorch(max_norm: float) -> None:
+    """By plain gradient descent, whose steps are as long as the gradients."""
+    torch = pytest.importorskip("torch")
+    weight = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+    theirs = torch.tensor(weight, requires_grad=True)
+    (theirs**2).sum().backward()
+    if max_norm:
+        torch.nn.utils.clip_grad_norm_([theirs], max_norm)
+    optimizer = optax.sgd(1.0)
+    ours, _, loss = descend(optimizer, lambda x: ((x**2).sum(), ()), jnp.array(weight), optimizer.init(weight), max_norm)
+    np.testing.assert_allclose(ours, weight - theirs.grad.numpy(), rtol=1e-5, atol=1e-6)
+    assert float(loss) == pytest.approx((weight**2).sum(), rel=1e-5)

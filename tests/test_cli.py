@@ -67,6 +67,8 @@ def test_files_of_a_run(run: Path) -> None:
         "learning_curve.png",
         "model.safetensors",
         "model.json",
+        "best.safetensors",
+        "best.json",
         "checkpoints",
     }
     assert {file.name for file in run.iterdir()} == names
@@ -119,7 +121,7 @@ def test_environment_arguments_are_stored(
     assert folder.name.startswith("FrozenLake-v1,is_slippery=False,desc=")
     run = describe(folder / "0")
     assert run["env_args"] == {"is_slippery": False, "desc": ["SFF", "FHF", "FFG"], "max_episode_steps": 7}
-    assert gemrl.load(folder / "0").observation_space.n == 9  # type: ignore[union-attr]
+    assert gemrl.load(folder / "0").observation_space.n == 9  # type: ignore[attr-defined]
     capsys.readouterr()
     assert main(["evaluate", str(folder / "0"), "--episodes", "3"]) == 0
     shown = capsys.readouterr().out

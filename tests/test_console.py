@@ -115,7 +115,7 @@ def test_summaries_of_a_single_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert main(["report", str(tmp_path), "--out", str(tmp_path / "report.html")]) == 0
     assert "1 run of 1 method on 1 environment" in capsys.readouterr().out
     assert "not finished: 1 run; left out of them: 0" in draw(Figure("One", ("Hopper",)), found, formats=("png",)).missing
-    for seed, name in enumerate(sorted(RECIPES)[: MAX_METHODS + 1], 1):
+    for seed, name in enumerate(sorted(RECIPES.keys() - {"gem"})[:MAX_METHODS], 1):
         write_run(tmp_path / str(seed), name, "Hopper-v5", seed, [1])
     results = tmp_path / "theirs.csv"
     results.write_text("method,env,step,return\nother,Hopper-v5,1000,1\n")

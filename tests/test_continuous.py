@@ -18,16 +18,17 @@ from gemrl.agents.continuous import (
     explore,
     gradient_step,
     move_targets,
-    smoothing_noise,
     train_round,
     update_memory,
 )
+from gemrl.agents.drawing import smoothing_noise
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, empty_rows
 from gemrl.agents.networks.actor_critic import Critics
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.perceptron import MLP, Layer, layer_norm
 from gemrl.algorithms.bodies import Perceptron
+from gemrl.algorithms.distributions import Gaussian
 from gemrl.algorithms.embeddings import StateAction
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import NStep, Planner, Single
@@ -98,6 +99,22 @@ def torch_arrays(tree: Any, name: str) -> dict[str, Any]:
     }
 
 
+def torch_critic_loss(recipe: Recipe, q: Any, states: Any, actions: Any, returns: Any, lower: Any, upper: Any) -> Any:
+    """The loss of all critics by its definition, one critic after the other; q(number, state, action) gives their values."""
+    loss, alpha = torch.zeros(()), recipe.settable()["alpha"]
+    for number in range(recipe.n_pairs * recipe.n_critics):
+        pair = number // recipe.n_critics
+        group = pair if recipe.separate_batches else 0
+        value = q(number, states[group], actions[group])
+        for regressed in range(recipe.n_pairs) if recipe.regress_on_both else (pair,):
+            delta = value - returns[regressed, group]
+            loss = loss + (delta.clamp(min=0) ** 2 + alpha * (-delta).clamp(min=0) ** 2).mean()
+        if not isinstance(recipe.bound, NoBound):
+            low, high = lower[pair, group] - value, value - upper[pair, group]
+            loss = loss + recipe.bound.weight * (low.clamp(min=0) ** 2 + high.clamp(min=0) ** 2).mean()
+    return loss
+
+
 @pytest.mark.parametrize("name", ["gem", "gem-paper", "gem-released", "td3", "ddpg", "td3-sil", "redq", "optimality-tightening"])
 def test_gradient_steps_equal_pytorch(name: str) -> None:
     """Two updates (the second one updates the policy) match PyTorch's autograd and Adam on the same minibatches.
@@ -106,7 +123,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
     """
     recipe = small(name)
     recipe = recipe.but(tau=0.5) if isinstance(recipe.targets, Fresh) else recipe
-    body, alpha = recipe.body, recipe.settable()["alpha"]
+    body = recipe.body
     assert isinstance(body, Perceptron)
     twice, norm_first = body.action_twice, body.norm_first
     memory = random_memory(pairs=recipe.n_pairs)
@@ -131,17 +148,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         )
         limits = bounds(recipe, learner, memory, randomness)
         states, actions, returns, lower, upper = (torch.tensor(np.array(x)) for x in (*drawn, returns, *limits))
-        loss = torch.zeros(())
-        for number in range(recipe.n_pairs * recipe.n_critics):
-            pair = number // recipe.n_critics
-            group = pair if recipe.separate_batches else 0
-            value = q(number, states[group], actions[group])
-            for regressed in range(recipe.n_pairs) if recipe.regress_on_both else (pair,):
-                delta = value - returns[regressed, group]
-                loss = loss + (delta.clamp(min=0) ** 2 + alpha * (-delta).clamp(min=0) ** 2).mean()
-            if not isinstance(recipe.bound, NoBound):
-                low, high = lower[pair, group] - value, value - upper[pair, group]
-                loss = loss + recipe.bound.weight * (low.clamp(min=0) ** 2 + high.clamp(min=0) ** 2).mean()
+        loss = torch_critic_loss(recipe, q, states, actions, returns, lower, upper)
         optimizers["critics"].zero_grad()
         loss.backward()
         optimizers["critics"].step()
@@ -458,6 +465,7 @@ OTHER_VALUES = {
     "target_noise_clip": 0.1,
     "exploration_noise": 0.3,
     "targets": Planned(Single(5)),
+    "max_grad_norm": 0.1,
 }
 """A value other than the default for each of these fields."""
 TESTED_ABOVE = {
@@ -474,7 +482,7 @@ TESTED_ABOVE = {
     "bound",
 }
 TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches"}
-TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding"}
+TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 
@@ -517,7 +525,7 @@ def test_every_field_of_a_bound_has_an_effect(part: Any, change: Any) -> None:
 
 
 def test_training_changes_every_part_of_the_learner() -> None:
-    recipe = small(embedding=StateAction(4))
+    recipe = small(embedding=StateAction(4), distribution=Gaussian())
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory()
     before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)

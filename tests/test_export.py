@@ -71,7 +71,9 @@ CASES = {
     "normalized": Case("gem", vector(5, np.float64), UNIT, NET | {"normalize_observations": True}),
     "residual": Case("gem", vector(5), UNIT, {"body": Residual(8, 2)}),
     "embedding": Case("gem", vector(5), UNIT, NET | {"embedding": StateAction(7), "normalize_observations": True}),
+    "gem2": Case("gem2", vector(5), UNIT, NET | {"features": 7}),
     "sac": Case("sac", vector(5), UNIT, NET),
+    "crossq": Case("crossq-512", vector(5), UNIT, NET),
     "sac, residual, normalized": Case("sac", vector(5), UNEVEN, {"body": Residual(8, 1), "normalize_observations": True}),
     "bounds": Case("gem", vector(5), UNEVEN, NET),
     "float64 actions": Case("gem", vector(5), Box(-2, 3, (2,), np.float64), NET),
@@ -126,7 +128,7 @@ def _remember(model: gemrl.Model, rng: np.random.Generator) -> None:
 
 def observations(model: gemrl.Model) -> np.ndarray:
     """Random observations; images are black below a random row, or all would look alike to a network."""
-    batch = random_observations(model.observation_space, COUNT)
+    batch = random_observations(model.spaces.seen, COUNT)
     if model.spaces.layout.is_image:
         rows, first = batch.shape[2], np.random.default_rng(3).integers(batch.shape[2] + 1, size=(COUNT, 1, 1, 1))
         batch[np.broadcast_to(np.arange(rows)[:, None] >= first, batch.shape) if batch.ndim == 4 else batch < 0] = 0

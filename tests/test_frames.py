@@ -14,11 +14,11 @@ import pytest
 from gymnasium.wrappers import FrameStackObservation
 
 from gemrl import DQN
-from gemrl.agents.discrete import init_learner
+from gemrl.agents.discrete_learner import init_learner
 from gemrl.agents.memory.frames import Frames
 from gemrl.agents.memory.ring import Memory, row_bytes
+from gemrl.agents.memory.staging import Staging
 from gemrl.agents.memory.storage import restored, snapshot_of
-from gemrl.agents.off_policy import Staging
 from gemrl.algorithms.planning import Twin
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.core.exceptions import BadValue, ModelFileError

@@ -13,7 +13,7 @@ import pytest
 
 from gemrl.agents.memory.ring import Memory, Rows, empty_rows, row_bytes
 from gemrl.agents.memory.sampling import segment
-from gemrl.agents.off_policy import Staging
+from gemrl.agents.memory.staging import Staging
 from gemrl.algorithms.planning import NStep, Twin
 from gemrl.core.layout import Layout
 from gemrl.core.steps import Transition

@@ -24,7 +24,7 @@ from gemrl.training.pytrees import named_arrays
 from tests import probes
 from tests.compiled import insert
 
-DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released"]
+DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released", "ebu", "emdqn"]
 NAMES = ["gem", "td3", "sac", "optimality-tightening", *DISCRETE]
 
 

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import integrate, stats
 
-from gemrl.agents.memory.ring import Memory, empty_rows, insert, plan
+from gemrl.agents.memory.refreshing import plan
+from gemrl.agents.memory.ring import Memory, empty_rows, insert
 from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Stopping, Twin, TwinReleased
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout

@@ -78,6 +78,7 @@ def test_tabular_recipes_use_the_learning_rules_of_the_theory() -> None:
     changed = {name: set(difference(gem, one.recipe)) for name, one in groups()["tabular"].items() if name != "gem-tabular"}
     assert changed == {
         "gem-tabular-no-tbp": {"planner"},
+        "gem2-tabular": {"planner"},
         "q-learning": {"planner", "tables"},
         "double-q": {"planner", "bootstrap"},
         "nstep-q": {"planner", "tables"},
@@ -259,6 +260,8 @@ def test_differences_between_discrete_algorithms() -> None:
     assert difference(RECIPES["dqn"], RECIPES["ddqn"]).keys() == {"bootstrap"}
     assert difference(RECIPES["ddqn"], RECIPES["dueling-dqn"]).keys() == {"dueling"}
     assert difference(RECIPES["dqn"], RECIPES["clipped-ddqn"]).keys() == {"n_critics", "bootstrap", "acting"}
+    assert difference(RECIPES["dqn"], RECIPES["ebu"]).keys() == {"targets"}
+    assert difference(RECIPES["dqn"], RECIPES["emdqn"]).keys() == {"anchor"}
     assert difference(gem, RECIPES["gem-discrete-released"]).keys() == {"planner", "alpha", "students"}
     for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step"):
         assert len(difference(gem, RECIPES[f"gem-discrete-{name}"])) == 1
@@ -351,3 +354,10 @@ def test_what_the_released_recipes_do_not_copy_is_named() -> None:
     assert changed == {"planner", "alpha", "students"}
     assert "networks, planner and loss" in ALGORITHMS["gem-discrete-released"].summary
     assert "v2 of the MuJoCo tasks" in ALGORITHMS["gem-released"].summary
+
+
+@pytest.mark.parametrize(("env_id", "depth"), [("HalfCheetah-v5", 1000), ("Hopper-v5", 5), ("Mine-v0", 5)])
+def test_gem_has_the_cap_of_the_task_and_gem2_has_none(env_id: str, depth: int) -> None:
+    layout = Layout((3,), 2)
+    assert RECIPES["gem"].for_environment(env_id, layout).settable()["depth"] == depth
+    assert RECIPES["gem2"].for_environment(env_id, layout) == RECIPES["gem2"]

@@ -80,6 +80,8 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
                 "normalize_rewards=True",
             ],
         ),
+        ("CartPole-v1", "ebu", [], [*ROUNDS, "depth=20"]),
+        ("FrozenLake-v1", "emdqn", ["--n-envs", "2"], [*ROUNDS, "normalize_rewards=True"]),
         ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], FEW),
         ("ALE/MsPacman-v5", "gem", GAME, FEWEST),
     ],

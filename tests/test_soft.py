@@ -10,8 +10,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from gemrl.agents.memory.ring import Memory
+from gemrl.agents.networks.gaussian import GaussianActor
 from gemrl.agents.networks.perceptron import MLP
-from gemrl.agents.soft import GaussianActor, draw_soft_randomness, gradient_step, init_learner
+from gemrl.agents.soft import SoftRandomness, draw_soft_randomness, gradient_step, init_learner
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.algorithms.registry import SoftRecipe
 from gemrl.training.models import SAC
@@ -26,12 +28,25 @@ step_once = jax.jit(gradient_step, static_argnums=0)
 
 
 def squashed(actor: dict[str, Any], state: Any, noise: Any) -> tuple[Any, Any]:
-    """An action and its log density, by PyTorch's TransformedDistribution."""
-    mean, log_std = forward(actor, "actor", state, None).chunk(2, dim=-1)
+    """An action and its log density, from the arrays of an actor."""
+    return squashed_output(forward(actor, "actor", state, None), noise)
+
+
+def squashed_output(output: Any, noise: Any) -> tuple[Any, Any]:
+    """The same from the output of a network, by PyTorch's TransformedDistribution."""
+    mean, log_std = output.chunk(2, dim=-1)
     normal = torch.distributions.Normal(mean, log_std.clamp(-20, 2).exp())
     distribution = torch.distributions.TransformedDistribution(normal, torch.distributions.TanhTransform(cache_size=1))
     action = torch.tanh(mean + log_std.clamp(-20, 2).exp() * noise)
     return action, distribution.log_prob(action).sum(dim=-1)
+
+
+def in_torch(memory: Memory, randomness: SoftRandomness) -> tuple[list[Any], list[Any]]:
+    """The columns of the drawn rows, and both kinds of noise, as PyTorch's tensors."""
+    index = randomness.rows
+    columns = [column[index.lane, index.position] for column in memory.rows.columns().values()]
+    rows, noise = ([torch.tensor(np.array(x)) for x in arrays] for arrays in (columns, randomness[1:]))
+    return rows, noise
 
 
 def test_gradient_steps_equal_pytorch() -> None:
@@ -48,10 +63,7 @@ def test_gradient_steps_equal_pytorch() -> None:
 
     for step in range(3):
         randomness = draw_soft_randomness(RECIPE, memory, jax.random.key(step))
-        index = randomness.rows
-        rows = [torch.tensor(np.array(column[index.lane, index.position])) for column in memory.rows.columns().values()]
-        state, taken, reward, discount, _, following = rows
-        noise, next_noise = (torch.tensor(np.array(x)) for x in randomness[1:])
+        (state, taken, reward, discount, _, following), (noise, next_noise) = in_torch(memory, randomness)
         temperature = log_temperature.detach().exp()
         _, density = squashed(actor, state, noise)
         temperature_loss = -(log_temperature * (density - A).detach()).mean()
@@ -119,6 +131,10 @@ OTHER_VALUES: dict[str, Any] = {
     "body": Perceptron((8,), layer_norm=False),
     "n_critics": 2,
     "target_entropy_scale": 0.1,
+    "max_grad_norm": 0.1,
+    "policy_delay": 2,
+    "adam_beta1": 0.5,
+    "joint_critics": True,
     "normalize_observations": True,
     "normalize_rewards": True,
 }

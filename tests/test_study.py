@@ -63,7 +63,8 @@ def times(out: Path) -> dict[Path, int]:
 
 
 def test_runs_are_those_of_gemrl_train(uninterrupted: Path, tmp_path: Path) -> None:
-    names = {"run.json", "evaluations.csv", "progress.csv", "learning_curve.png", "model.safetensors", "model.json"}
+    models = {"model.safetensors", "model.json", "best.safetensors", "best.json"}
+    names = {"run.json", "evaluations.csv", "progress.csv", "learning_curve.png", *models}
     for subfolder in SUBFOLDERS:
         assert names_in(uninterrupted / subfolder) == names
     assert names_in(uninterrupted) == {"gem", "td3", "study.json"}

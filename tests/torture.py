@@ -18,7 +18,7 @@ from gemrl.experiments.versions import versions
 
 ROOT = Path(__file__).parents[1]
 
-COMPARED_FILES = ("evaluations.csv", "model.json", "model.safetensors")
+COMPARED_FILES = ("evaluations.csv", "model.json", "model.safetensors", "best.json", "best.safetensors")
 """Files of a finished run whose bytes must be the same."""
 
 
@@ -99,6 +99,8 @@ def differences(one: Path, other: Path) -> list[str]:
     """The names of files in which two finished runs differ."""
     checkpoints = [max((folder / "checkpoints").glob("[0-9]*")) for folder in (one, other)]
     differ = [name for name in COMPARED_FILES if (one / name).read_bytes() != (other / name).read_bytes()]
+    if "evaluations.csv" in differ:  # an extended run has one evaluation more, which may be its best
+        differ = [name for name in differ if not name.startswith("best.")]
     names = ("model.safetensors", "model.memory.safetensors", "evaluations.csv")
     differ += [f"checkpoint {n}" for n in names if len({(folder / n).read_bytes() for folder in checkpoints}) > 1]
     leftovers = [str(file) for folder in (one, other) for file in folder.rglob(f"{TEMPORARY}*")]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 
+from gemrl.agents.drawing import Randomness
 from gemrl.agents.learner import Learner
 from gemrl.agents.memory.ring import Memory, RowIndex
 from gemrl.agents.memory.sampling import n_step, segment
@@ -17,9 +17,6 @@ from gemrl.algorithms.planning import Single
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.algorithms.targets import SelfImitation, Tightening
 from gemrl.core.arrays import Array
-
-if TYPE_CHECKING:
-    from gemrl.agents.continuous import Randomness
 
 Value = Callable[[Array, Array, Array | None], Array]
 """Each group's value of states, given noise on the actions and an optional subset of critics. [B, D], [B, A] -> [K, B]."""

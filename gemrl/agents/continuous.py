@@ -1,7 +1,8 @@
 """GEM and its relatives with a deterministic policy: Algorithms 1 and 2 of the paper as one compiled round of training.
 
 Read it from top to bottom: a round (Algorithm 1), the update of the memory (Algorithm 2), the gradient steps with their losses,
-the state values that both use, and acting.
+and acting. What a gradient step draws is in drawing.py; its minibatch, and the state values that the memory stores too, are in
+minibatches.py.
 """
 
 from __future__ import annotations
@@ -15,19 +16,22 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.baseline_targets import bounds, fresh_returns
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.drawing import Randomness, draw_randomness, smoothing_noise
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
-from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest, stale_rows
+from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
+from gemrl.agents.memory.ring import Memory, Rows
+from gemrl.agents.minibatches import Batch, batch_of, pair_values, state_values
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
 from gemrl.agents.networks.encoder import Encoder, Encoders, encoder_loss, seen_pairs, seen_states
+from gemrl.agents.networks.gaussian import GaussianActor, Temperature
 from gemrl.agents.normalization import Normalizer, freezing, frozen
 from gemrl.agents.off_policy import Family, on_host
-from gemrl.agents.reward_scale import for_networks, in_rewards, remember
+from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.recipes.continuous import Recipe
-from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
+from gemrl.algorithms.targets import SelfImitation, Tightening
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
 
@@ -45,7 +49,8 @@ def train_round(
     learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
     learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
     critic_losses, actor_losses = losses
-    return learner, memory, {"critic_loss": critic_losses.mean(), "actor_loss": jnp.nanmean(actor_losses)}
+    metrics = {"critic_loss": critic_losses.mean(), "actor_loss": jnp.nanmean(actor_losses)}
+    return learner, memory, metrics if learner.temperature is None else metrics | {"ent_coef": learner.temperature.value}
 
 
 def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:
@@ -103,24 +108,26 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
     batch = batch_of(recipe, learner, memory, drawn)
     optimizer = adam(recipe.learning_rate)
     loss = partial(critic_loss, recipe, batch=batch)
-    critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer)
+    clip = recipe.max_grad_norm
+    critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer, clip)
 
-    def improve(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
-        return descend(optimizer, lambda actor: actor_loss(recipe, actor, critics, batch), actor, state)
-
-    def keep(actor: Actor, state: optax.OptState) -> tuple[Actor, optax.OptState, Array]:
-        return actor, state, jnp.nan
+    def improve(state: PolicyState) -> tuple[PolicyState, Array]:
+        loss = partial(actor_loss, recipe, critics=critics, batch=batch, temperature=state.temperature)
+        actor, actor_optimizer, error = descend(optimizer, loss, state.actor, state.optimizer, clip)
+        return PolicyState(actor, actor_optimizer, next_temperature(recipe, optimizer, state, batch)), error
 
     updates = learner.updates + 1
     due = updates % recipe.policy_delay == 0
-    actor, actor_optimizer, actor_error = jax.lax.cond(due, improve, keep, learner.actor, learner.actor_optimizer)
+    policy = PolicyState(learner.actor, learner.actor_optimizer, learner.temperature)
+    policy, actor_error = jax.lax.cond(due, improve, lambda state: (state, jnp.nan), policy)
     learner = eqx.tree_at(
-        lambda x: (x.actor, x.critics, x.actor_optimizer, x.critic_optimizer, x.updates),
+        lambda x: (x.actor, x.critics, x.actor_optimizer, x.critic_optimizer, x.updates, x.temperature),
         learner,
-        (actor, critics, actor_optimizer, critic_optimizer, updates),
+        (policy.actor, critics, policy.optimizer, critic_optimizer, updates, policy.temperature),
+        is_leaf=lambda x: x is None,
     )
     if learner.encoders is not None:
-        learner = eqx.tree_at(lambda x: x.encoders, learner, improved_encoders(optimizer, learner.encoders, batch))
+        learner = eqx.tree_at(lambda x: x.encoders, learner, improved_encoders(recipe, optimizer, learner.encoders, batch))
     if not recipe.targets.stored:  # with planned returns they move once per round, in update_memory
         moves = updates % recipe.target_update_interval == 0
         learner = jax.lax.cond(moves, partial(move_targets, recipe), lambda learner: learner, learner)
@@ -137,126 +144,69 @@ def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, 
     return loss, statistics
 
 
-def actor_loss(recipe: Recipe, actor: Actor, critics: Critics, batch: Batch) -> tuple[Array, Any]:
-    """The negative of the objective that the deterministic policy gradient maximizes; and the body's statistics."""
+def actor_loss(
+    recipe: Recipe, actor: Actor | GaussianActor, critics: Critics, batch: Batch, temperature: Temperature | None
+) -> tuple[Array, Any]:
+    """The negative of the objective that the policy maximizes, with its entropy if it has one; and the body's statistics."""
     objective = recipe.actor_objective
-    action, statistics = actor.training(seen_states(batch.encoder, batch.states))
+    (action, density), statistics = actor.training(seen_states(batch.encoder, batch.states), batch.noise)
     q = critics[objective.critics_used](seen_pairs(batch.encoder, batch.states, action), action)
-    return -objective(q).mean(), statistics
+    loss = -objective(q).mean()
+    return loss if temperature is None or density is None else loss + temperature.value * density.mean(), statistics
 
 
-def improved_encoders(optimizer: optax.GradientTransformation, encoders: Encoders, batch: Batch) -> Encoders:
+class PolicyState(NamedTuple):
+    """What an update of the policy changes."""
+
+    actor: Actor | GaussianActor
+    optimizer: optax.OptState
+    temperature: Temperature | None
+
+
+def next_temperature(
+    recipe: Recipe, optimizer: optax.GradientTransformation, policy: PolicyState, batch: Batch
+) -> Temperature | None:
+    """The temperature of a Gaussian policy after a gradient step, as in sac; a deterministic policy has none."""
+    if policy.temperature is None or not isinstance(policy.actor, GaussianActor):
+        return None
+    _, density = policy.actor.draw_with_density(seen_states(batch.encoder, batch.states), batch.noise)
+    return policy.temperature.improved(optimizer, density, -recipe.distribution.entropy * batch.actions.shape[-1])
+
+
+def improved_encoders(recipe: Recipe, optimizer: optax.GradientTransformation, encoders: Encoders, batch: Batch) -> Encoders:
     """The encoders after a gradient step on the prediction of next states' features."""
     loss = partial(encoder_loss, observation=batch.states, action=batch.actions, following=batch.following)
-    online, state, _ = descend(optimizer, loss, encoders.online, encoders.optimizer)
+    online, state, _ = descend(optimizer, loss, encoders.online, encoders.optimizer, recipe.max_grad_norm)
     return eqx.tree_at(lambda x: (x.online, x.optimizer), encoders, (online, state))
-
-
-class Batch(NamedTuple):
-    """A minibatch for C critics: one that they share, or one for each."""
-
-    observation: Array  # [B, D] or [C, B, D], what critics see of normalized observations
-    action: Array  # [B, A] or [C, B, A]
-    returns: Array  # [C, B], the targets of each critic; [K, 1 or C, B] if each regresses on the returns of all groups
-    lower: Array | None  # [C, B], bounds that the Q-values are pushed into
-    upper: Array | None  # [C, B]
-    states: Array  # [B, D], the states that the actor is updated on, normalized
-    actions: Array  # [B, A], the stored actions in these states
-    following: Array | None  # [B, D], the states after them, if features are learned
-    encoder: Encoder | None  # what actor and critics see states with
-
-
-def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness) -> Batch:
-    """The minibatch of drawn rows [G, B], with returns from the memory or computed from the target networks.
-
-    The critics of a group share its minibatch, its returns and its bounds.
-    """
-    lane, position, _ = drawn.rows
-    value = partial(state_values, recipe, learner)
-    stored = recipe.targets.stored
-    returns = memory.planned[:, lane, position] if stored else fresh_returns(recipe, memory, drawn, value)
-    lower, upper = bounds(recipe, learner, memory, drawn, value) if recipe.bound.weight else (None, None)
-    observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
-    action, states = memory.rows.action[lane, position], observation[0]
-    actions, encoder, following = action[0], learner.encoder, None
-    if encoder is not None:
-        following = normalized(learner.normalizer, memory.rows.next_observation[lane[0], position[0]])
-    group = jnp.arange(recipe.n_pairs * recipe.n_critics) // recipe.n_critics  # of each critic
-    batch = group if recipe.separate_batches else jnp.zeros_like(group)  # and the minibatch that it is trained on
-    if recipe.separate_batches:
-        observation, action = observation[batch], action[batch]
-    else:
-        observation, action = states, action[0]
-    if not recipe.regress_on_both:
-        returns = returns[group, batch]
-    elif recipe.separate_batches:
-        returns = returns[:, batch]
-    lower, upper = (x if x is None else for_networks(learner, x[group, batch]) for x in (lower, upper))
-    observation = seen_pairs(encoder, observation, action)
-    return Batch(observation, action, for_networks(learner, returns), lower, upper, states, actions, following, encoder)
-
-
-def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
-    """Each pair's value of a state: the smallest Q'(s, pi'(s) + noise) of its critics. [B, D], [B, A] -> [K, B]."""
-    observation = normalized(learner.normalizer, observation)
-    action = jnp.clip(learner.target_actor(seen_states(learner.target_encoder, observation)) + noise, -1, 1)
-    return pair_values(recipe, learner, observation, action, subset)
-
-
-def pair_values(recipe: Recipe, learner: Learner, observation: Array, action: Array, subset: Array | None = None) -> Array:
-    """Each pair's value of normalized states and actions: the smallest Q'(s, a) of its critics. [B, D], [B, A] -> [K, B]."""
-    q = learner.target_critics(seen_pairs(learner.target_encoder, observation, action), action)
-    q = q.reshape(recipe.n_pairs, recipe.n_critics, -1)
-    return in_rewards(learner, (q if subset is None else q[:, subset]).min(axis=1))
-
-
-def smoothing_noise(recipe: Recipe, key: Array, shape: tuple[int, ...]) -> Array:
-    """Clipped Gaussian noise on the actions of a bootstrap (target policy smoothing)."""
-    noise = recipe.target_policy_noise * jax.random.normal(key, shape)
-    return jnp.clip(noise, -recipe.target_noise_clip, recipe.target_noise_clip)
-
-
-class Randomness(NamedTuple):
-    """All randomness of one gradient step; None where the recipe does not need it."""
-
-    rows: RowIndex  # [G, B], the rows of the minibatch; G is 1, or n_pairs if each group draws its own
-    noise: Array | None  # [G, B, A], on the actions of fresh targets
-    subset: Array | None  # the critics of fresh targets
-    ahead: Array | None  # [G, B, reach, A], on the actions of bounds from later states
-
-
-def draw_randomness(recipe: Recipe, memory: Memory, key: Array, rows: RowIndex | None = None) -> Randomness:
-    """All randomness of one gradient step; the rows are drawn unless they are given."""
-    row_key, noise_key, subset_key, ahead_key = jax.random.split(key, 4)
-    if rows is None:
-        shape = recipe.n_pairs if recipe.separate_batches else 1, recipe.batch_size
-        rows = draw(memory, row_key, shape, planned=recipe.targets.stored)
-    shape, actions = rows.lane.shape, memory.rows.action.shape[-1]
-    noise = subset = ahead = None
-    if isinstance(recipe.targets, Fresh):
-        noise = smoothing_noise(recipe, noise_key, (*shape, actions))
-        if recipe.targets.subset:
-            subset = jax.random.permutation(subset_key, recipe.n_critics)[: recipe.targets.subset]
-    if isinstance(recipe.bound, Tightening):
-        ahead = smoothing_noise(recipe, ahead_key, (*shape, recipe.bound.reach, actions))
-    return Randomness(rows, noise, subset, ahead)
 
 
 class Policy(NamedTuple):
     """The part of the learner that acting needs, on the host."""
 
-    actor: Actor
+    actor: Actor | GaussianActor
     normalizer: Normalizer | None
     encoder: Encoder | None
 
 
 def act(recipe: Recipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """The policy's actions in [-1, 1]. [B, D] -> [B, A]."""
-    return policy.actor(seen_states(policy.encoder, normalized(policy.normalizer, observation)))
+    """The policy's greedy actions in [-1, 1]. [B, D] -> [B, A]."""
+    return policy.actor(_seen(policy, observation))
+
+
+def sample(recipe: Recipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Actions drawn from the policy; the greedy ones if it is deterministic. [B, D] -> [B, A]."""
+    return policy.actor.sample(_seen(policy, observation), rng)
+
+
+def _seen(policy: Policy, observation: np.ndarray) -> np.ndarray:
+    """What the actor sees of observations. [B, D] -> [B, F]."""
+    return seen_states(policy.encoder, normalized(policy.normalizer, observation))
 
 
 def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
-    """The policy's actions plus exploration noise. [B, D] -> [B, A]."""
+    """Actions drawn from the policy, or its greedy ones plus exploration noise. [B, D] -> [B, A]."""
+    if recipe.distribution.stochastic:
+        return sample(recipe, policy, observation, rng)
     action = act(recipe, policy, observation)
     return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
 
@@ -286,7 +236,7 @@ FAMILY = Family(
     policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, learner.encoder)),
     act=act,
     explore=explore,
-    sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),
+    sample=sample,
     values=mean_values,
     groups=lambda recipe: recipe.n_pairs,
     uses_stored=lambda recipe: recipe.targets.stored and recipe.planner.uses_stored,

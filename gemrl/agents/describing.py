@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from gemrl.agents.networks.actor_critic import BodyNetwork
+from gemrl.agents.networks.batch_norm import BatchNormNetwork
 from gemrl.agents.networks.convolution import Convolution
 from gemrl.agents.networks.encoder import SMALLEST, Encoder
 from gemrl.agents.networks.perceptron import EPSILON, MLP, Layer
@@ -24,6 +25,9 @@ from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from gemrl.core.policy_graph import GraphBuilder
 
+FORBIDDEN = np.float32(1e30)
+"""More than any score of an action."""
+
 Describe = Callable[[GraphBuilder, Any, str], str]
 """Adds a network to a graph: builder, network, name of the input -> name of the output."""
 
@@ -34,7 +38,20 @@ DescribeFamily = Callable[[GraphBuilder, Any, Any, Layout, str], str]
 def describe_agent(builder: GraphBuilder, agent: LearningAgent, layout: Layout, observation: str) -> str:
     """Adds the greedy policy of an agent; returns actions in [-1, 1] [B, A], or a score for each discrete action [B, A]."""
     describe: DescribeFamily = registered(FAMILIES, agent.recipe, "FAMILIES")
-    return describe(builder, agent.recipe, agent.learner, layout, observation)
+    if not layout.masked:
+        return describe(builder, agent.recipe, agent.learner, layout, observation)
+    state = builder.add("columns", observation, count=layout.unmasked.size)
+    scores = describe(builder, agent.recipe, agent.learner, layout.unmasked, state)
+    penalty = _penalty(builder, layout, observation)
+    return builder.add("add", builder.add("cast", scores, dtype="float32"), penalty)
+
+
+def _penalty(builder: GraphBuilder, layout: Layout, observation: str) -> str:
+    """0 for actions that the mask behind observations allows, else -FORBIDDEN [B, A]."""
+    chosen = np.zeros((layout.size, layout.choices), np.float32)
+    chosen[-layout.choices :] = FORBIDDEN * np.eye(layout.choices, dtype=np.float32)
+    arrays = builder.array("mask", chosen), builder.array("bias", np.full(layout.choices, -FORBIDDEN, np.float32))
+    return builder.add("linear", builder.add("cast", observation, dtype="float32"), *arrays)
 
 
 def registered(functions: Mapping[type, Any], described: object, where: str) -> Any:
@@ -78,7 +95,12 @@ def residual(builder: GraphBuilder, network: ResidualNetwork, x: str) -> str:
     return _linear(builder, network.output, _norm(builder, network.output, x))
 
 
-BODIES: dict[type[BodyNetwork], Describe] = {MLP: perceptron, ResidualNetwork: residual}
+def batch_normed(builder: GraphBuilder, network: BatchNormNetwork, x: str) -> str:
+    """A network with batch renormalization, which is a plain perceptron when it acts."""
+    return perceptron(builder, network.fast(), x)
+
+
+BODIES: dict[type[BodyNetwork], Describe] = {MLP: perceptron, ResidualNetwork: residual, BatchNormNetwork: batch_normed}
 """The function for each network that is built from a body."""
 
 
@@ -92,9 +114,10 @@ def _normalized(builder: GraphBuilder, normalizer: Normalizer | None, x: str) ->
 
 
 def continuous(builder: GraphBuilder, recipe: Recipe, learner: Any, layout: Layout, x: str) -> str:
-    """A deterministic policy."""
+    """The action of a deterministic policy, or the squashed mean of a Gaussian one."""
     seen = _seen(builder, learner.encoder, _normalized(builder, learner.normalizer, x))
-    return builder.add("tanh", _body(builder, learner.actor.body, seen))
+    output = _body(builder, learner.actor.body, seen)
+    return builder.add("tanh", builder.add("columns", output, count=layout.action) if recipe.distribution.stochastic else output)
 
 
 def _seen(builder: GraphBuilder, encoder: Encoder | None, x: str) -> str:

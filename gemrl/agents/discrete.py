@@ -9,99 +9,35 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.discrete_learner import Learner, grouped, init_learner, state_values
+from gemrl.agents.discrete_memory import update_memory
 from gemrl.agents.footprint import Work
-from gemrl.agents.memory.ring import Chunks, Memory, RowIndex, Rows, draw, plan, plan_newest, stale_rows
+from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
 from gemrl.agents.memory.sampling import n_step
-from gemrl.agents.networks.actor_critic import adam, adam_start, descend, normalized
+from gemrl.agents.networks.actor_critic import adam, descend, normalized
 from gemrl.agents.networks.convolution import feature_maps
 from gemrl.agents.networks.q_networks import QNetworks
-from gemrl.agents.normalization import Normalizer, freezing, frozen
-from gemrl.agents.off_policy import CHUNK, Family, on_host
-from gemrl.agents.reward_scale import RewardScale, for_networks, in_rewards, remember
+from gemrl.agents.normalization import Normalizer
+from gemrl.agents.off_policy import Family, on_host
+from gemrl.agents.reward_scale import for_networks, in_rewards, remember
 from gemrl.algorithms.bodies import count_weights
+from gemrl.algorithms.bootstraps import permitted
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.core.arrays import Array
-from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
-from gemrl.core.seeding import stream
-
-
-class Learner(eqx.Module):
-    """Everything that learning changes, except the memory."""
-
-    networks: QNetworks
-    targets: QNetworks
-    optimizer: optax.OptState
-    normalizer: Normalizer | None
-    key: Array
-    target_normalizer: Normalizer | None
-    """The normalizer when the targets last moved; None unless values of the target networks are stored."""
-    reward_scale: RewardScale | None
-    target_reward_scale: RewardScale | None
-    """The same for the reward scale."""
-
-
-def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
-    """Networks, their targets and the optimizer before the first step."""
-    rng = stream(seed, "networks")
-    networks = QNetworks.init(rng, recipe.n_networks, layout, recipe.net_arch, dueling=recipe.dueling)
-    if recipe.normalize_observations and (layout.is_image or layout.states):
-        raise BadValue("normalize_observations is for vectors, but these observations are images or discrete states")
-    normalizer = Normalizer.start(layout.size) if recipe.normalize_observations else None
-    scale = RewardScale.start() if recipe.normalize_rewards else None
-    frozen = (normalizer, scale) if recipe.targets.stored else (None, None)
-    learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed), frozen[0], scale, frozen[1])
-    return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
 
 
 def work(recipe: DiscreteRecipe, layout: Layout) -> Work:
     """What a round computes with, to estimate its memory."""
+    layout = layout.unmasked
     convolutions = feature_maps(layout)
     inputs = convolutions[-1].features if convolutions else layout.states or layout.size
     parameters = count_weights(inputs, (*recipe.net_arch, layout.choices)) + sum(one.weights for one in convolutions)
     activations = sum(recipe.net_arch) + sum(one.activations for one in convolutions)
     networks = recipe.n_networks
-    return Work(networks * parameters, networks * activations, recipe.batch_size, recipe.targets.stored)
-
-
-def grouped(recipe: DiscreteRecipe, q: Array) -> Array:
-    """The Q-values of all networks but the students, by group. [N, ...] -> [K, C, ...]."""
-    return q[: recipe.n_pairs * recipe.n_critics].reshape(recipe.n_pairs, recipe.n_critics, *q.shape[1:])
-
-
-def state_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> Array:
-    """Each group's value of states. [B, *O] -> [K, B]."""
-    return in_rewards(learner, recipe.bootstrap(*action_values(recipe, learner, observation)))
-
-
-def action_values(recipe: DiscreteRecipe, learner: Learner, observation: Array) -> tuple[Array, Array]:
-    """Q-values of all actions by the online and the target networks. [B, *O] -> [K, C, B, A] each."""
-    observation = normalized(learner.normalizer, observation)
-    return grouped(recipe, learner.networks(observation)), grouped(recipe, learner.targets(observation))
-
-
-def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:
-    """The memory with the values of the newest stale[e] rows of each lane computed again, at most `at_once` rows at a time."""
-    learner, layout = frozen(learner), learner.networks.layout
-    chunk = CHUNK[layout.is_image]
-
-    chunks = Chunks(memory, stale, min(chunk, at_once or chunk))
-
-    def value_chunk(number: Array, columns: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
-        q_next, q_stored = columns
-        lane, kept = chunks.next_observations(number)
-        online, target = action_values(recipe, learner, memory.observations(lane, kept, layout.frames))
-        q_next = chunks.write(number, q_next, in_rewards(learner, recipe.bootstrap(online, target)))
-        if q_stored is not None:
-            taken = jnp.take_along_axis(target.min(axis=1), chunks.next_actions(number)[None], axis=-1)[..., 0]
-            q_stored = chunks.write(number, q_stored, in_rewards(learner, taken))
-        return q_next, q_stored
-
-    q_next, q_stored = jax.lax.fori_loop(0, chunks.count, value_chunk, (memory.q_next, memory.q_stored))
-    return eqx.tree_at(lambda x: (x.q_next, x.q_stored), memory, (q_next, q_stored), is_leaf=lambda x: x is None)
+    return Work(networks * parameters, networks * activations, recipe.batch_size, recipe.stores_returns)
 
 
 class Batch(NamedTuple):
@@ -110,15 +46,20 @@ class Batch(NamedTuple):
     observation: Array  # [B, *O]
     action: Array  # [B]
     returns: Array  # [N, B]
+    anchor: Array | None = None  # [N, B], the returns that Q-values are pulled towards; NaN where a row has none
 
 
 def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Batch:
     """The minibatch of the drawn rows."""
     rows, frames = memory.rows, learner.networks.layout.frames
     observation = memory.observations(index.lane, rows.observation[index.lane, index.position], frames)
+    observation, _ = learner.networks.layout.split(observation)
     action = rows.action[index.lane, index.position, 0]
     returns = for_networks(learner, _returns(recipe, learner, memory, index))
-    return Batch(normalized(learner.normalizer, observation), action, returns)
+    anchor = None
+    if recipe.anchor.stored:
+        anchor = for_networks(learner, jnp.repeat(memory.planned[:, index.lane, index.position], recipe.n_critics, axis=0))
+    return Batch(normalized(learner.normalizer, observation), action, returns, anchor)
 
 
 def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Array:
@@ -136,7 +77,8 @@ def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: Ro
     if not recipe.students:
         return jnp.repeat(returns, recipe.n_critics, axis=0)
     following = memory.observations(index.lane, rows.next_observation[index.lane, index.position], frames)
-    own = learner.targets(normalized(learner.normalizer, following))[: -recipe.n_pairs].max(axis=-1)
+    following, allowed = learner.networks.layout.split(following)
+    own = permitted(learner.targets(normalized(learner.normalizer, following))[: -recipe.n_pairs], allowed).max(axis=-1)
     own = in_rewards(learner, own)
     one_step = rows.reward[index.lane, index.position] + rows.discount[index.lane, index.position] * own
     return jnp.concatenate([one_step, returns])
@@ -145,28 +87,20 @@ def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: Ro
 def loss(recipe: DiscreteRecipe, networks: QNetworks, batch: Batch) -> tuple[Array, Any]:
     """The loss summed over networks; and their running statistics, which are empty."""
     values = jnp.take_along_axis(networks(batch.observation), batch.action[None, :, None], axis=-1)[..., 0]
-    return recipe.loss(values - batch.returns).mean(axis=-1).sum(), ()
+    cost = recipe.loss(values - batch.returns)
+    if batch.anchor is not None:  # a row without a return is not pulled
+        pull = values - jnp.where(jnp.isnan(batch.anchor), jax.lax.stop_gradient(values), batch.anchor)
+        cost += recipe.anchor.weight * recipe.loss(pull)
+    return cost.mean(axis=-1).sum(), ()
 
 
 def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, index: RowIndex) -> tuple[Learner, Array]:
     """One update of all networks; and their loss."""
     batch = batch_of(recipe, learner, memory, index)
     optimizer = adam(recipe.learning_rate, recipe.adam_epsilon)
-    networks, state, error = descend(optimizer, partial(loss, recipe, batch=batch), learner.networks, learner.optimizer)
+    cost, clip = partial(loss, recipe, batch=batch), recipe.max_grad_norm
+    networks, state, error = descend(optimizer, cost, learner.networks, learner.optimizer, clip)
     return eqx.tree_at(lambda x: (x.networks, x.optimizer), learner, (networks, state)), error
-
-
-def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:
-    """Algorithm 2. If due, copies the target networks and refreshes all rows, else only new ones; then plans returns."""
-    if due:
-        learner = freezing(eqx.tree_at(lambda x: x.targets, learner, learner.networks))
-    if recipe.targets.stored:
-        if due:
-            memory = plan(refresh(recipe, learner, memory, memory.size), recipe.targets.planner)
-        else:  # a round adds about train_freq rows, so larger chunks would waste work
-            memory = refresh(recipe, learner, memory, stale_rows(memory), recipe.train_freq)
-            memory = plan_newest(memory, recipe.targets.planner)
-    return learner, memory
 
 
 @partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
@@ -215,13 +149,15 @@ def act(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray) -> np.n
         padded = np.concatenate([observation, np.repeat(observation[:1], padding, axis=0)])
         values = np.asarray(_compiled_values(recipe, networks, padded))[:count]
     else:
-        values = acting_values(recipe, networks, normalized(policy.normalizer, observation))
+        state, allowed = networks.layout.split(observation)
+        values = permitted(acting_values(recipe, networks, normalized(policy.normalizer, state)), allowed)
     return values.argmax(axis=-1).astype(np.int32)[:, None]
 
 
 def explore(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
     """Epsilon-greedy actions; epsilon falls over time. [B, *O] -> [B, 1]."""
-    random = policy.networks.layout.random_actions(len(observation), rng)
+    layout = policy.networks.layout
+    random = layout.random_actions(len(observation), rng, layout.split(observation)[1])
     explores = rng.random((len(observation), 1)) < recipe.epsilon(step)
     return random if explores.all() else np.where(explores, random, act(recipe, policy, observation))
 
@@ -229,7 +165,8 @@ def explore(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray, ste
 @jax.jit
 def mean_value(learner: Learner, observation: Array, action: Array) -> Array:
     """The mean Q(s, a) of all networks. [B, *O], [B, 1] -> [B]."""
-    q = learner.networks(normalized(learner.normalizer, observation))
+    state, _ = learner.networks.layout.split(observation)
+    q = learner.networks(normalized(learner.normalizer, state))
     return in_rewards(learner, jnp.take_along_axis(q, action[None], axis=-1)[..., 0].mean(axis=0))
 
 

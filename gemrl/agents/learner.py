@@ -11,6 +11,7 @@ import optax
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam_start
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.encoder import Encoder, Encoders
+from gemrl.agents.networks.gaussian import GaussianActor, Temperature
 from gemrl.agents.normalization import Normalizer
 from gemrl.agents.reward_scale import RewardScale
 from gemrl.algorithms.recipes.continuous import Recipe
@@ -22,9 +23,9 @@ from gemrl.core.seeding import stream
 class Learner(eqx.Module):
     """Everything that learning changes, except the memory."""
 
-    actor: Actor
+    actor: Actor | GaussianActor
     critics: Critics
-    target_actor: Actor
+    target_actor: Actor | GaussianActor
     target_critics: Critics
     actor_optimizer: optax.OptState
     critic_optimizer: optax.OptState
@@ -37,6 +38,8 @@ class Learner(eqx.Module):
     target_reward_scale: RewardScale | None
     """The same for the reward scale."""
     encoders: Encoders | None
+    temperature: Temperature | None
+    """The weight of the policy's entropy; None if the policy is deterministic."""
 
     @property
     def encoder(self) -> Encoder | None:
@@ -54,7 +57,8 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     rng = stream(seed, "networks")
     observation, action, count = layout.size, layout.action, recipe.n_pairs * recipe.n_critics
     features = recipe.embedding.features
-    actor = Actor(build(recipe.body, rng, observation + features, action))
+    body = build(recipe.body, rng, observation + features, recipe.distribution.outputs * action)
+    actor = GaussianActor(body) if recipe.distribution.stochastic else Actor(body)
     inputs = observation + 2 * features + action
     critics = Critics(tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(count)))
     encoders = Encoders.start(Encoder.init(rng, observation, action, features)) if features else None
@@ -74,5 +78,6 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         scale,
         scale if recipe.targets.stored else None,
         encoders,
+        Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

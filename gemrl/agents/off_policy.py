@@ -10,19 +10,20 @@ import jax
 import numpy as np
 
 from gemrl.agents.footprint import STAGED_ROWS, Shape, Work, check_fits, training_needs
-from gemrl.agents.memory.frames import FrameCollector, slots, stored
+from gemrl.agents.memory.frames import slots
 from gemrl.agents.memory.recorded import Room, lanes_for
-from gemrl.agents.memory.ring import Memory, Rows, cut, empty_rows, insert
+from gemrl.agents.memory.ring import Memory, Rows, cut, insert
+from gemrl.agents.memory.staging import Staging
 from gemrl.agents.memory.storage import restored, snapshot_of
 from gemrl.agents.networks.actor_critic import normalized
 from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
-from gemrl.core.exceptions import BadValue, Diverged, ModelFileError
+from gemrl.core.exceptions import BadValue, Diverged
 from gemrl.core.layout import Layout
 from gemrl.core.resources import Need
 from gemrl.core.seeding import stream
-from gemrl.core.snapshot import Snapshot, fitting
+from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import Trajectory, Transition
 
 CHUNK = {True: 128, False: 1024}
@@ -51,71 +52,9 @@ class Family(NamedTuple):
     groups: Callable[[Any], int]
     """How many estimates the memory stores for each row."""
     uses_stored: Callable[[Any], bool] = lambda recipe: False
-    """Whether the memory stores the value of the next stored action too."""
+    """Whether the memory stores values of next actions too: those that the planner needs."""
     work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
     """What it computes with, to estimate the memory that it needs."""
-
-
-class Staging:
-    """Collects rows on the host until the next round, so that a step needs no device call."""
-
-    def __init__(self, lanes: int, rows: int, layout: Layout, reward_bound: float = np.inf) -> None:
-        self._shape = (lanes, rows, stored(layout))
-        self._bound = reward_bound
-        self._lanes = np.arange(lanes)
-        self._frames = FrameCollector(lanes, rows, layout) if layout.frames > 1 else None
-        self.rows, self.count = empty_rows(*self._shape), np.zeros(lanes, np.int32)
-
-    @property
-    def full(self) -> bool:
-        """Whether another step might not fit."""
-        return bool(self.count.max() == self._shape[1])
-
-    def add(self, step: Transition, gamma: float) -> None:
-        """Appends one step of the first lanes; if a lane only reset its environment, its row is not counted."""
-        lanes = len(step.stored)
-        at = self._lanes[:lanes], self.count[:lanes]
-        last = step.terminated | step.truncated
-        if self._frames is None:
-            self.rows.observation[at], self.rows.next_observation[at] = step.observation, step.next_observation
-        else:
-            for lane in map(int, np.flatnonzero(step.stored)):
-                references = self._frames.add(lane, step.observation[lane], step.next_observation[lane], ended=bool(last[lane]))
-                at_lane = lane, self.count[lane]
-                self.rows.observation[at_lane], self.rows.next_observation[at_lane] = references
-        self.rows.action[at] = step.action
-        self.rows.reward[at] = np.clip(step.reward, -self._bound, self._bound)
-        self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
-        self.rows.last[at] = last
-        self.count = self.count + np.pad(step.stored, (0, len(self.count) - lanes))
-
-    def cut(self) -> None:
-        """Ends the episode of every lane: all environments are about to be reset."""
-        if self._frames:
-            self._frames.cut()
-
-    def snapshot(self) -> Snapshot:
-        """All staged rows and images."""
-        images = self._frames.arrays() if self._frames else {}
-        return Snapshot({}, self.rows.columns() | {"count": self.count} | images)
-
-    def restore(self, saved: Snapshot) -> None:
-        """Restores a snapshot."""
-        arrays = fitting(saved.arrays, self.snapshot().arrays)
-        count = arrays["count"]
-        if not ((count >= 0) & (count <= self._shape[1])).all():
-            raise ModelFileError("the staged rows are damaged: their number is out of range")
-        columns: dict[str, Any] = {name: np.array(arrays[name]) for name in self.rows.columns()}
-        self.rows = self.rows._replace(**columns)
-        self.count = np.array(count)
-        if self._frames:
-            self._frames.restore({name: arrays[name] for name in self._frames.arrays()})
-
-    def take(self) -> tuple[Rows, np.ndarray]:
-        """All rows with their images, and how many rows of each lane are valid; empties the staging."""
-        taken = self.rows._replace(film=self._frames.take()) if self._frames else self.rows, self.count
-        self.rows, self.count = Rows(*map(np.zeros_like, self.rows.columns().values())), np.zeros_like(self.count)
-        return taken
 
 
 class OffPolicyAgent:
@@ -143,8 +82,9 @@ class OffPolicyAgent:
     def _divide_memory(self, lanes: int) -> None:
         """Divides an empty memory into this many lanes: one for each environment, and one more for data that is kept."""
         capacity = max(1, self.recipe.buffer_size // lanes)
-        groups, uses_stored = self._family.groups(self.recipe), self._family.uses_stored(self.recipe)
-        self._memory_shape = Shape(lanes, capacity, self._layout, groups, uses_stored)
+        recipe: Any = self.recipe  # it has a planner if its family stores values of next actions
+        extra = recipe.planner.extra if self._family.uses_stored(recipe) else ()
+        self._memory_shape = Shape(lanes, capacity, self._layout, self._family.groups(self.recipe), extra)
         self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), self._layout, self.recipe.reward_bound)
 
@@ -190,7 +130,7 @@ class OffPolicyAgent:
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
         """Actions for training: uniform during warm-up, then the policy's with exploration. [E, *O] -> [E, A]."""
         if step < self.recipe.learning_starts:
-            return self._layout.random_actions(len(observation), self._noise)
+            return self._layout.random_actions(len(observation), self._noise, self._layout.split(observation)[1])
         return self._family.explore(self.recipe, self._policy, observation, step, self._noise)
 
     def observe(self, transition: Transition) -> None:

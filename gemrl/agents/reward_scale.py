@@ -73,7 +73,8 @@ def remember(learner: Learner, memory: Memory, new: Rows, count: Array) -> tuple
     memory = insert(memory, new, count)
     if learner.normalizer is not None:
         counts = np.arange(new.observation.shape[1]) < count[:, None]
-        learner = eqx.tree_at(lambda x: x.normalizer, learner, learner.normalizer.updated(new.observation, counts))
+        seen = new.observation[..., : len(learner.normalizer.mean)]  # without the mask of allowed actions, if there is one
+        learner = eqx.tree_at(lambda x: x.normalizer, learner, learner.normalizer.updated(seen, counts))
     if learner.reward_scale is not None:
         learner = eqx.tree_at(lambda x: x.reward_scale, learner, learner.reward_scale.updated(memory, new, count))
     return learner, memory

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -15,8 +16,9 @@ import optax
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
-from gemrl.agents.networks.actor_critic import BodyNetwork, Critics, adam, adam_start, descend, normalized
+from gemrl.agents.networks.actor_critic import Critics, adam, adam_start, descend, normalized
 from gemrl.agents.networks.bodies import build
+from gemrl.agents.networks.gaussian import GaussianActor, improved_temperature
 from gemrl.agents.normalization import Normalizer
 from gemrl.agents.off_policy import Family, mean_value, on_host
 from gemrl.agents.reward_scale import RewardScale, for_networks, remember
@@ -24,54 +26,6 @@ from gemrl.algorithms.registry import SoftRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
 from gemrl.core.seeding import stream
-
-LOG_STD = (-20.0, 2.0)
-"""Bounds of the policy's log standard deviation, as in the authors' code."""
-
-
-class GaussianActor(eqx.Module):
-    """A normal distribution over actions, squashed into [-1, 1] by tanh."""
-
-    body: BodyNetwork
-
-    def parameters(self, observation: Array) -> tuple[Array, Array]:
-        """Mean and log standard deviation before squashing. [B, D] -> [B, A], [B, A]."""
-        return _parameters(self.body(observation))
-
-    def draw(self, observation: Array, noise: Array) -> Array:
-        """Squashed actions [B, A] for standard normal noise [B, A]."""
-        mean, log_std = self.parameters(observation)
-        xp = observation.__array_namespace__()
-        return xp.tanh(mean + xp.exp(log_std) * noise)
-
-    def draw_with_density(self, observation: Array, noise: Array) -> tuple[Array, Array]:
-        """Squashed actions [B, A] and their log density [B]."""
-        return _squashed(*self.parameters(observation), noise)
-
-    def training(self, observation: Array, noise: Array) -> tuple[tuple[Array, Array], Any]:
-        """The same for a gradient step, and the body's statistics after it."""
-        output, statistics = self.body.training(observation)
-        return _squashed(*_parameters(output), noise), statistics
-
-    def with_statistics(self, statistics: Any) -> GaussianActor:
-        """The same actor with the statistics that `training` gave."""
-        return GaussianActor(self.body.with_statistics(statistics))
-
-
-def _parameters(output: Array) -> tuple[Array, Array]:
-    """Mean and log standard deviation from the output of a body. [B, 2 A] -> [B, A], [B, A]."""
-    xp = output.__array_namespace__()
-    mean, log_std = xp.split(output, 2, axis=-1)
-    return mean, xp.clip(log_std, *LOG_STD)
-
-
-def _squashed(mean: Array, log_std: Array, noise: Array) -> tuple[Array, Array]:
-    """Squashed actions [B, A] and their log density [B]."""
-    before = mean + jnp.exp(log_std) * noise
-    normal = -0.5 * noise**2 - log_std - 0.5 * jnp.log(2 * jnp.pi)
-    # log(1 - tanh(x)^2) in a form that stays accurate where tanh is close to 1
-    squash = 2 * (jnp.log(2.0) - before - jax.nn.softplus(-2 * before))
-    return jnp.tanh(before), (normal - squash).sum(axis=-1)
 
 
 class SoftLearner(eqx.Module):
@@ -135,51 +89,103 @@ def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
     return learner.target_critics(state, action).min(axis=0) - jnp.exp(learner.log_temperature) * density
 
 
+class Batch(NamedTuple):
+    """A minibatch, with normalized states and rewards in the units of the networks."""
+
+    state: Array  # [B, D]
+    action: Array  # [B, A]
+    reward: Array  # [B]
+    discount: Array  # [B]
+    next_state: Array  # [B, D]
+
+
 def gradient_step(
     recipe: SoftRecipe, memory: Memory, learner: SoftLearner, drawn: SoftRandomness
 ) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
-    """One update of temperature, critics and actor, in this order; also returns both losses and the temperature."""
+    """One update of the critics and, every policy_delay-th time, of temperature and actor; both losses and the temperature."""
     index, noise, next_noise = drawn
     rows = jax.tree.map(lambda column: column[index.lane, index.position], memory.rows)
     state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
-    optimizer = adam(recipe.learning_rate)
-    temperature = jnp.exp(learner.log_temperature)
+    batch = Batch(state, rows.action, for_networks(learner, rows.reward), rows.discount, next_state)
+    optimizer, temperature = adam(recipe.learning_rate, beta1=recipe.adam_beta1), jnp.exp(learner.log_temperature)
+    critic_loss = (joint_loss if recipe.joint_critics else separate_loss)(learner, batch, next_noise)
+    clip = recipe.max_grad_norm
+    critics, critic_optimizer, loss = descend(optimizer, critic_loss, learner.critics, learner.critic_optimizer, clip)
 
-    _, density = learner.actor.draw_with_density(state, noise)
-    target_entropy = -recipe.target_entropy_scale * rows.action.shape[-1]
-    gradient = -(density + target_entropy).mean()  # of the loss -log_temperature (log pi + target entropy)
-    change, temperature_optimizer = optimizer.update(gradient, learner.temperature_optimizer)
-    log_temperature = optax.apply_updates(learner.log_temperature, change)
+    def improve(learner: SoftLearner) -> tuple[SoftLearner, Array]:
+        return improved_policy(recipe, optimizer, learner, critics, state, noise)
 
-    target = for_networks(learner, rows.reward) + rows.discount * soft_value(learner, next_state, next_noise)
+    updates = learner.updates + 1
+    if recipe.policy_delay == 1:
+        learner, objective = improve(learner)
+    else:
+        due = updates % recipe.policy_delay == 0
+        learner, objective = jax.lax.cond(due, improve, lambda learner: (learner, jnp.nan), learner)
+    targets = critics if recipe.joint_critics else moved_targets(recipe, learner.target_critics, critics, updates)
+    changed = {"critics": critics, "target_critics": targets, "critic_optimizer": critic_optimizer, "updates": updates}
+    return dataclasses.replace(learner, **changed), (loss, objective, temperature)
 
-    def critic_loss(critics: Critics) -> tuple[Array, Any]:
-        q, statistics = critics.training(state, rows.action)
+
+CriticLoss = Callable[[Critics], tuple[Array, Any]]
+"""The loss of critics, and the statistics of their bodies."""
+
+
+def separate_loss(learner: SoftLearner, batch: Batch, noise: Array) -> CriticLoss:
+    """The squared error against targets from the target networks."""
+    target = batch.reward + batch.discount * soft_value(learner, batch.next_state, noise)
+
+    def loss(critics: Critics) -> tuple[Array, Any]:
+        q, statistics = critics.training(batch.state, batch.action)
         return 0.5 * ((q - target) ** 2).mean(axis=-1).sum(), statistics
 
-    critics, critic_optimizer, loss = descend(optimizer, critic_loss, learner.critics, learner.critic_optimizer)
+    return loss
 
-    def actor_loss(actor: GaussianActor) -> tuple[Array, Any]:
+
+def joint_loss(learner: SoftLearner, batch: Batch, noise: Array) -> CriticLoss:
+    """The same without target networks: both steps are valued in one pass, so that they share the statistics of a minibatch."""
+    next_action, density = learner.actor.draw_with_density(batch.next_state, noise)
+    states, actions = (jnp.concatenate(x) for x in ((batch.state, batch.next_state), (batch.action, next_action)))
+
+    def loss(critics: Critics) -> tuple[Array, Any]:
+        both, statistics = critics.training(states, actions)
+        q, following = jnp.split(both, 2, axis=-1)
+        value = jax.lax.stop_gradient(following).min(axis=0) - jnp.exp(learner.log_temperature) * density
+        return 0.5 * ((q - batch.reward - batch.discount * value) ** 2).mean(axis=-1).sum(), statistics
+
+    return loss
+
+
+def improved_policy(
+    recipe: SoftRecipe,
+    optimizer: optax.GradientTransformation,
+    learner: SoftLearner,
+    critics: Critics,
+    state: Array,
+    noise: Array,
+) -> tuple[SoftLearner, Array]:
+    """The learner after one update of temperature and actor, and the actor's loss."""
+    temperature = jnp.exp(learner.log_temperature)
+    _, density = learner.actor.draw_with_density(state, noise)
+    target_entropy = -recipe.target_entropy_scale * noise.shape[-1]
+    log_temperature, temperature_optimizer = improved_temperature(
+        adam(recipe.learning_rate), learner.log_temperature, learner.temperature_optimizer, density, target_entropy
+    )
+
+    def loss(actor: GaussianActor) -> tuple[Array, Any]:
         (action, density), statistics = actor.training(state, noise)
         return (temperature * density - critics(state, action).min(axis=0)).mean(), statistics
 
-    actor, actor_optimizer, objective = descend(optimizer, actor_loss, learner.actor, learner.actor_optimizer)
+    clip = recipe.max_grad_norm
+    actor, actor_optimizer, objective = descend(optimizer, loss, learner.actor, learner.actor_optimizer, clip)
+    changed = {"actor": actor, "actor_optimizer": actor_optimizer}
+    changed |= {"log_temperature": log_temperature, "temperature_optimizer": temperature_optimizer}
+    return dataclasses.replace(learner, **changed), objective
 
-    updates = learner.updates + 1
+
+def moved_targets(recipe: SoftRecipe, targets: Critics, critics: Critics, updates: Array) -> Critics:
+    """The target critics after an update, moved toward the online ones if that is due."""
     tau = jnp.where(updates % recipe.target_update_interval == 0, recipe.tau, 0.0)
-    targets = jax.tree.map(lambda old, new: tau * new + (1 - tau) * old, learner.target_critics, critics)
-    learner = dataclasses.replace(
-        learner,
-        actor=actor,
-        critics=critics,
-        target_critics=targets,
-        log_temperature=log_temperature,
-        actor_optimizer=actor_optimizer,
-        critic_optimizer=critic_optimizer,
-        temperature_optimizer=temperature_optimizer,
-        updates=updates,
-    )
-    return learner, (loss, objective, temperature)
+    return jax.tree.map(lambda old, new: tau * new + (1 - tau) * old, targets, critics)
 
 
 @partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
@@ -192,8 +198,9 @@ def train_round(
     drawn = jax.vmap(partial(draw_soft_randomness, recipe, memory))(jax.random.split(step_key, recipe.gradient_steps))
     learner = eqx.tree_at(lambda x: x.key, learner, key)
     learner, losses = jax.lax.scan(partial(gradient_step, recipe, memory), learner, drawn)
-    names = ("critic_loss", "actor_loss", "ent_coef")
-    return learner, memory, {name: loss.mean() for name, loss in zip(names, losses, strict=True)}
+    critic, actor, temperature = losses
+    actor = actor.mean() if recipe.policy_delay == 1 else jnp.nanmean(actor)  # NaN where the actor was not updated
+    return learner, memory, {"critic_loss": critic.mean(), "actor_loss": actor, "ent_coef": temperature.mean()}
 
 
 class Policy(NamedTuple):
@@ -205,15 +212,12 @@ class Policy(NamedTuple):
 
 def act(recipe: SoftRecipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
     """The mean action, squashed. [B, D] -> [B, A]."""
-    mean, _ = policy.actor.parameters(normalized(policy.normalizer, observation))
-    return np.tanh(mean)
+    return policy.actor(normalized(policy.normalizer, observation))
 
 
 def sample(recipe: SoftRecipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Actions drawn from the policy. [B, D] -> [B, A]."""
-    observation = normalized(policy.normalizer, observation)
-    mean, _ = policy.actor.parameters(observation)
-    return policy.actor.draw(observation, rng.standard_normal(mean.shape).astype(np.float32))
+    return policy.actor.sample(normalized(policy.normalizer, observation), rng)
 
 
 def work(recipe: SoftRecipe, layout: Layout) -> Work:

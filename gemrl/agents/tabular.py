@@ -16,6 +16,7 @@ import numpy as np
 from gemrl.agents.memory.recorded import Room, check_keeps_nothing, lanes_for
 from gemrl.agents.memory.ring import Memory
 from gemrl.agents.memory.storage import restored, snapshot_of
+from gemrl.algorithms.bootstraps import NEXT_ACTIONS, permitted
 from gemrl.algorithms.registry import TabularRecipe
 from gemrl.algorithms.tabular import move
 from gemrl.core.exceptions import BadValue, ModelFileError
@@ -40,7 +41,7 @@ class TabularAgent:
         self.recipe, self.lanes, self._layout = recipe, lanes, layout
         shape = recipe.tables, layout.states, layout.choices
         self.learner = TabularLearner(np.full(shape, float(recipe.initial_value)), np.zeros(shape, np.int64))
-        self._memory_shape = lanes, max(1, recipe.buffer_size // lanes), layout, recipe.tables, recipe.planner.uses_stored
+        self._memory_shape = lanes, max(1, recipe.buffer_size // lanes), layout, recipe.tables, recipe.planner.extra
         self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self._noise, self._draws = stream(seed, "exploration"), stream(seed, "tables")
         self._acting = self._draws.integers(recipe.tables, size=lanes)
@@ -60,7 +61,8 @@ class TabularAgent:
 
     def act(self, observation: np.ndarray) -> np.ndarray:
         """The greedy actions by the mean of the tables. [B, 1] -> [B, 1]."""
-        best = self.learner.q[:, self._states(observation)].mean(0).argmax(-1)
+        values = self.learner.q[:, self._states(observation)].mean(0)
+        best = permitted(values, self._layout.split(observation)[1]).argmax(-1)
         return best[:, None].astype(self._layout.action_dtype)
 
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -69,10 +71,11 @@ class TabularAgent:
 
     def explore(self, observation: np.ndarray, step: int) -> np.ndarray:
         """Epsilon-greedy actions. Ties are broken at random, since all actions in a new state are equal. [E, 1] -> [E, 1]."""
-        values = self.learner.q[self._acting, self._states(observation)]
+        allowed = self._layout.split(observation)[1]
+        values = permitted(self.learner.q[self._acting, self._states(observation)], allowed)
         ties = self._noise.random(values.shape)
         best = np.where(values == values.max(-1, keepdims=True), ties, -1.0).argmax(-1)[:, None]
-        random = self._layout.random_actions(len(observation), self._noise)
+        random = self._layout.random_actions(len(observation), self._noise, allowed)
         explores = self._noise.random(random.shape) < self.recipe.epsilon(step)
         return np.where(explores, random, best).astype(self._layout.action_dtype)
 
@@ -174,10 +177,12 @@ class TabularAgent:
         """Plans consecutive rows and updates a table, drawn for each of the first `count`; errors and step sizes [count]."""
         recipe, (q, updates), memory, rows = self.recipe, self.learner, self.memory, self.memory.rows
         discount = np.where(rows.discount[lane, positions] == 0, 0.0, self.gamma)  # in the precision of the tables
-        q_next = recipe.bootstrap(q[:, rows.next_observation[lane, positions, 0]])
+        states = rows.next_observation[lane, positions]
+        following, allowed = q[:, states[:, 0]], self._layout.split(states)[1]
+        q_next = recipe.bootstrap(permitted(following, allowed))
         reward, last, learned = rows.reward[lane, positions].astype(q.dtype), rows.last[lane, positions], positions[:count]
-        q_stored = self._q_stored(lane, positions) if recipe.planner.uses_stored else None
-        returns = recipe.planner(reward, discount, last, q_next, q_stored)[:, :count]
+        actions = self._next_actions(lane, positions, following, allowed)
+        returns = recipe.planner(reward, discount, last, q_next, **actions)[:, :count]
         memory.q_next[:, lane, positions], memory.planned[:, lane, learned] = q_next, returns
         table = self._draws.integers(recipe.tables, size=count)
         target = returns[table, np.arange(count)]
@@ -186,20 +191,21 @@ class TabularAgent:
         move(q.reshape(-1), updates.reshape(-1), np.ravel_multi_index(pairs, q.shape), target, recipe.step_size)
         return errors, sizes
 
-    def _q_stored(self, lane: int, positions: np.ndarray) -> np.ndarray:
-        """Each table's value of the action that was taken in the next state; arbitrary where a trajectory ends [K, N]."""
-        rows, memory = self.memory.rows, self.memory
-        following = rows.action[lane, (positions + 1) % memory.capacity, 0]
-        values = self.learner.q[:, rows.next_observation[lane, positions, 0], following]
-        if memory.q_stored is not None:
-            memory.q_stored[:, lane, positions] = values
+    def _next_actions(self, lane: int, positions: np.ndarray, q: np.ndarray, allowed: np.ndarray | None) -> dict[str, np.ndarray]:
+        """What the planner needs of the Q-values of next states [K, N, A]; arbitrary where a trajectory ends. Each [K, N]."""
+        memory = self.memory
+        taken = memory.rows.action[None, lane, (positions + 1) % memory.capacity, 0]
+        values = {name: NEXT_ACTIONS[name](q, allowed, taken) for name in self.recipe.planner.extra}
+        for name, column in values.items():
+            getattr(memory, name)[:, lane, positions] = column
         return values
 
     def _states(self, observation: np.ndarray) -> np.ndarray:
         """The states as integers. [B, 1] -> [B]."""
-        if not ((observation >= 0) & (observation < self._layout.states)).all():
+        states = observation[:, 0]  # a mask of allowed actions may follow
+        if not ((states >= 0) & (states < self._layout.states)).all():
             raise BadValue(f"an observation is not in the observation space of {self._layout.states} states")
-        return observation[:, 0]
+        return states
 
     def set_learner(self, learner: TabularLearner) -> None:
         """Restores a saved learner."""

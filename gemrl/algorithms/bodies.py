@@ -71,6 +71,29 @@ class Residual(Body):
         return self.width * (1 + 6 * self.blocks)
 
 
+@part
+@dataclass(frozen=True)
+class BatchRenormalized(Body):
+    """Batch renormalization of the input and after each hidden layer with its ReLU, as in CrossQ (Bhatt et al., 2024)."""
+
+    net_arch: tuple[int, ...] = (512, 512)
+    momentum: float = 0.99
+    """How much of the running statistics a gradient step keeps."""
+    warm_up: int = 100_000
+    """Gradient steps with the minibatch's statistics alone, before they are corrected toward the running ones."""
+
+    def __post_init__(self) -> None:
+        check_widths("net_arch", self.net_arch)
+        check_number("momentum", self.momentum, 0, 1)
+        check_number("warm_up", self.warm_up, 0, whole=True)
+
+    def least_weights(self, inputs: int) -> int:
+        return count_weights(inputs, self.net_arch)
+
+    def activations(self) -> int:
+        return 3 * sum(self.net_arch)
+
+
 def check_widths(name: str, widths: object) -> None:
     """Raises unless `widths` is a tuple of layer widths; an empty one means a linear network."""
     if not isinstance(widths, tuple):

@@ -6,8 +6,11 @@ Networks come in K groups of C. The parts run on numpy and JAX arrays alike.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
+
+import numpy as np
 
 from gemrl.algorithms.parts import part
 from gemrl.core.arrays import Array
@@ -41,7 +44,7 @@ class OnlineChoice(Bootstrap):
     uses_online: ClassVar[bool] = True
 
     def __call__(self, online: Array, target: Array) -> Array:
-        return _at(target.min(axis=1), online.min(axis=1).argmax(axis=-1))
+        return value_of(target.min(axis=1), online.min(axis=1).argmax(axis=-1))
 
 
 @part
@@ -50,13 +53,31 @@ class FirstChoice(Bootstrap):
     """Clipped double DQN: a group's first target network chooses the action, and the smallest target gives its value."""
 
     def __call__(self, online: Array, target: Array) -> Array:
-        return _at(target.min(axis=1), target[:, 0].argmax(axis=-1))
+        return value_of(target.min(axis=1), target[:, 0].argmax(axis=-1))
 
 
-def _at(q: Array, action: Array) -> Array:
-    """Q-values [*S, A] of actions [*S]."""
+def value_of(q: Array, action: Array) -> Array:
+    """The Q-values of these actions. [*S, A], [*S] -> [*S]."""
     xp = q.__array_namespace__()
     return xp.take_along_axis(q, action[..., None], axis=-1)[..., 0]
+
+
+def best_other(q: Array, action: Array) -> Array:
+    """The greatest Q-value of all actions but these, -inf if there is only one. [*S, A], [*S] -> [*S]."""
+    xp = q.__array_namespace__()
+    return xp.where(xp.arange(q.shape[-1]) == action[..., None], -np.inf, q).max(axis=-1)
+
+
+def permitted(q: Array, allowed: Array | None) -> Array:
+    """Q-values with -inf for actions that are not allowed; all are if there is no mask. [*S, A]."""
+    return q if allowed is None else q.__array_namespace__().where(allowed, q, -np.inf)
+
+
+NEXT_ACTIONS: dict[str, Callable[[Array, Array | None, Array], Array]] = {
+    "q_stored": lambda q, allowed, action: value_of(q, action),
+    "q_other": lambda q, allowed, action: best_other(permitted(q, allowed), action),
+}
+"""What planners may need of the next state beside its value: from its Q-values, its allowed actions and the one taken there."""
 
 
 class Acting(ABC):

@@ -19,89 +19,17 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from gemrl.algorithms.parts import part
+from gemrl.algorithms.rollouts import Rollout, fold
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
 from gemrl.core.validation import check_number
 
 
-class Rollout(NamedTuple):
-    """The chosen rollout of each row. Each [K, *B, N]."""
+class NextActions(NamedTuple):
+    """Values of actions in the next state, each [K, *B, N] if the planner uses it; arbitrary where a trajectory ends."""
 
-    own: Array  # its value by the estimate that chose it
-    other: Array  # its value by the estimate that evaluates it, which is the return
-    length: Array
-
-
-class Window(NamedTuple):
-    """A number of steps along the trajectory from each row. Each [*B, N]."""
-
-    reward: Array  # the discounted sum of rewards; -inf if no row follows the window
-    discount: Array  # the product of discounts
-
-
-def fold(
-    reward: Array, discount: Array, last: Array, choose: Array, value: Array, depth: int, *, longest: bool = False
-) -> Rollout:
-    """For each row, the rollout of 1..depth steps that is best by the estimate `choose` (or the longest), valued by `value`.
-
-    Windows of 1, 2, 4, ... steps are joined pairwise, so the work is O(N log depth), and no power of gamma over more than one
-    window is ever formed. Ties take the shortest rollout.
-    """
-    with np.errstate(invalid="ignore"):  # 0 * -inf is NaN, which is never chosen, just like -inf
-        return _fold(reward, discount, last, choose, value, depth, longest)
-
-
-def _fold(reward: Array, discount: Array, last: Array, choose: Array, value: Array, depth: int, longest: bool) -> Rollout:
-    xp = choose.__array_namespace__()
-    count = last.shape[-1]
-    depth = min(depth, count)
-    end = last | (xp.arange(count) == count - 1)
-    # Padding after the last row lets each join look ahead by slicing, which drops the padding step by step.
-    end, reward, discount, choose, value = (_padded(x, depth - 1) for x in (end, reward, discount, choose, value))
-    best = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
-    window, size = Window(xp.where(end, -np.inf, reward), discount), 1
-    rest, steps = None, 0  # a window of the steps by which depth exceeds a power of two
-    left = depth - (1 << depth.bit_length() - 1)
-    while 2 * size <= depth:
-        if left & size:
-            rest, steps = window if rest is None else _follow(rest, window, steps), steps + size
-        best = _join(best, window, size, best, longest)
-        window, size = _follow(window, window, size), 2 * size
-    if rest is not None:  # both halves may overlap, since the best of all rollouts is taken
-        best = _join(best, rest, steps, best, longest)
-    return Rollout(*(x[..., :count] for x in best))
-
-
-def _padded(x: Array, rows: int) -> Array:
-    """x with `rows` rows of zeros appended."""
-    if rows == 0:
-        return x
-    xp = x.__array_namespace__()
-    return xp.concatenate([x, xp.zeros((*x.shape[:-1], rows), dtype=x.dtype)], axis=-1)
-
-
-def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: bool) -> Rollout:
-    """The better of `first` and of `size` steps followed by `then`, where the trajectory is long enough."""
-    xp = first.own.__array_namespace__()
-    count = min(first.own.shape[-1], then.own.shape[-1] - size)
-    first, window = Rollout(*(x[..., :count] for x in first)), Window(*(x[..., :count] for x in window))
-    then = Rollout(*(x[..., size : size + count] for x in then))
-    own = window.reward + window.discount * then.own
-    other = window.reward + window.discount * then.other
-    take = window.reward > -np.inf if longest else own > first.own
-    return Rollout(
-        xp.where(take, own, first.own),
-        xp.where(take, other, first.other),
-        xp.where(take, size + then.length, first.length),
-    )
-
-
-def _follow(first: Window, then: Window, size: int) -> Window:
-    """The window `first`, of `size` steps, extended by `then`."""
-    then = Window(*(x[..., size:] for x in then))
-    first = Window(*(x[..., : then.reward.shape[-1]] for x in first))
-    then = Window(*(x[..., : first.reward.shape[-1]] for x in then))
-    return Window(first.reward + first.discount * then.reward, first.discount * then.discount)
+    stored: Array | None  # of the action that was taken
+    other: Array | None  # of the best other action, -inf if there is none
 
 
 def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tuple[Array, Array, Array, Array]:
@@ -122,35 +50,65 @@ class Planner(ABC):
 
     cap: ClassVar[str] = "depth"
     """The name of the field that caps the length of rollouts."""
+    mixes: ClassVar[bool] = False
+    """Whether a return mixes several rollouts, rather than being the value of one."""
     estimates: ClassVar[int | None] = None
     """How many estimates of the next state it needs, one per group of critics; None if any number works."""
     uses_stored: ClassVar[bool] = False
     """Whether it needs `q_stored`, the value of the action that was taken in the next state [K, *B, N]."""
+    capped_by_task: ClassVar[bool] = True
+    """Whether its cap should be the paper's for each task; a planner that stops by itself needs no such preset."""
+    uses_other: ClassVar[bool] = False
+    """Whether it needs `q_other`, the value of the best other action there [K, *B, N]; only discrete actions have it."""
 
     def __post_init__(self) -> None:
         check_number(self.cap, self.rollout_cap, 1, whole=True)
 
-    def __call__(self, reward: Array, discount: Array, last: Array, q_next: Array, q_stored: Array | None = None) -> Array:
+    def __call__(
+        self,
+        reward: Array,
+        discount: Array,
+        last: Array,
+        q_next: Array,
+        q_stored: Array | None = None,
+        q_other: Array | None = None,
+    ) -> Array:
         """Planned returns [K, *B, N]."""
-        return self._rollout(reward, discount, last, q_next, q_stored).other
+        return self._rollout(reward, discount, last, q_next, NextActions(q_stored, q_other)).other
 
-    def chosen(self, reward: Array, discount: Array, last: Array, q_next: Array, q_stored: Array | None = None) -> Array:
+    def chosen(
+        self,
+        reward: Array,
+        discount: Array,
+        last: Array,
+        q_next: Array,
+        q_stored: Array | None = None,
+        q_other: Array | None = None,
+    ) -> Array:
         """The lengths h* of the chosen rollouts [K, *B, N]."""
-        return self._rollout(reward, discount, last, q_next, q_stored).length
+        return self._rollout(reward, discount, last, q_next, NextActions(q_stored, q_other)).length
 
-    def _rollout(self, reward: Array, discount: Array, last: Array, q_next: Array, q_stored: Array | None) -> Rollout:
+    def _rollout(self, reward: Array, discount: Array, last: Array, q_next: Array, actions: NextActions) -> Rollout:
         reward, discount, last, q_next = _as_arrays(reward, discount, last, q_next)
-        if self.uses_stored and (q_stored is None or q_stored.shape != q_next.shape):
+        if self.uses_stored and (actions.stored is None or actions.stored.shape != q_next.shape):
             raise BadValue(f"{self} also needs q_stored [K, N], the value of the action that was taken in the next state")
-        return self.rollout(reward, discount, self.ends(last, q_next, q_stored), q_next)
+        if self.uses_other and (actions.other is None or actions.other.shape != q_next.shape):
+            raise BadValue(f"{self} also needs q_other [K, N], the value of the best other action in the next state")
+        return self.with_actions(reward, discount, last, q_next, actions)
 
-    def ends(self, last: Array, q_next: Array, q_stored: Array | None) -> Array:
-        """Where rollouts must end: with the trajectory. [*B, N], or [K, *B, N] if it depends on the estimate."""
-        return last
+    def with_actions(self, reward: Array, discount: Array, last: Array, q_next: Array, actions: NextActions) -> Rollout:
+        """The rollout behind each return, given the values of next actions that it declares to use."""
+        return self.rollout(reward, discount, last, q_next)
 
     @abstractmethod
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
         """The rollout behind each return."""
+
+    @property
+    def extra(self) -> tuple[str, ...]:
+        """The names of the values that it needs in addition to `q_next`."""
+        uses = {"q_stored": self.uses_stored, "q_other": self.uses_other}
+        return tuple(name for name, used in uses.items() if used)
 
     @property
     def rollout_cap(self) -> int:
@@ -177,6 +135,7 @@ class LambdaReturn(Planner):
 
     lam: float = 0.9
     depth: int = 5
+    mixes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -225,14 +184,14 @@ class Stopping(Planner):
     margin: float = 0.0
     estimates: ClassVar[int | None] = 2
     uses_stored: ClassVar[bool] = True
+    capped_by_task: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_number("margin", self.margin, 0)
 
-    def ends(self, last: Array, q_next: Array, q_stored: Array | None) -> Array:
-        assert q_stored is not None
-        return last | (q_stored < q_next - self.margin)
+    def with_actions(self, reward: Array, discount: Array, last: Array, q_next: Array, actions: NextActions) -> Rollout:
+        return self.rollout(reward, discount, last | (actions.stored < q_next - self.margin), q_next)
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
         return fold(reward, discount, last, q_next, _other(q_next), self.depth, longest=True)

@@ -1,21 +1,20 @@
-"""Every algorithm by name, with its recipe, a summary, and the algorithm to compare it with."""
+"""Algorithms by name: what a name stands for in an environment, and in which fields two recipes differ."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
-from gemrl.algorithms.losses import FirstCritic
-from gemrl.algorithms.planning import LambdaReturn, NStep, Single, TwinReleased
+import gemrl.algorithms.named  # noqa: F401, it registers the algorithms that gemrl comes with
 from gemrl.algorithms.recipe import BaseRecipe
-from gemrl.algorithms.recipes.continuous import DDPG, GEM, LADDER, REDQ, TD3, Recipe
-from gemrl.algorithms.recipes.discrete import CLIPPED, DDQN, DQN, DUELING, GEM_DISCRETE, RELEASED, DiscreteRecipe
+from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, LADDER, REDQ, TD3, Recipe
+from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.algorithms.recipes.nearest import NearestRecipe
 from gemrl.algorithms.recipes.soft import SoftRecipe
-from gemrl.algorithms.recipes.tabular import DOUBLE_Q, GEM_TABULAR, NSTEP_Q, Q_LEARNING, TabularRecipe
-from gemrl.algorithms.targets import Fresh, SelfImitation, Tightening
-from gemrl.core.exceptions import BadValue, UnsupportedSpace
+from gemrl.algorithms.recipes.tabular import GEM_TABULAR, TabularRecipe
+from gemrl.algorithms.registration import ALGORITHMS, RECIPES, Algorithm, register
+from gemrl.core.exceptions import UnsupportedSpace
 from gemrl.core.layout import Layout
 from gemrl.core.literals import split_setting
 from gemrl.core.mappings import differences
@@ -25,6 +24,7 @@ __all__ = [
     "ALGORITHMS",
     "DDPG",
     "GEM",
+    "GEM2",
     "GEM_TABULAR",
     "LADDER",
     "RECIPES",
@@ -49,164 +49,6 @@ __all__ = [
 NetworkRecipe = Recipe | SoftRecipe | DiscreteRecipe
 """Recipes of agents that train networks from their memory, in rounds."""
 AnyRecipe = BaseRecipe
-
-
-@dataclass(frozen=True)
-class Algorithm:
-    """A named recipe."""
-
-    name: str
-    summary: str
-    recipe: BaseRecipe
-    group: str
-    """The heading under which `gemrl algos` lists it."""
-    compared_with: str = "gem"
-    """The algorithm to compare it with."""
-    stands_for: str = ""
-    """A more general name for this algorithm where its recipe fits: gem is gem-discrete if actions are discrete."""
-    variant_of: str = ""
-    """The algorithm that it is a variant of: gem for GEM's ablations and for its versions for other spaces."""
-
-
-ALGORITHMS: dict[str, Algorithm] = {}
-"""Every algorithm by name, in the order in which `gemrl algos` shows them."""
-
-RECIPES: dict[str, BaseRecipe] = {}
-"""The recipe of every algorithm by name."""
-
-
-def register(algorithm: Algorithm) -> Algorithm:
-    """Adds an algorithm, so that the command line, studies and saved files know it by name."""
-    if ALGORITHMS.get(algorithm.name, algorithm) != algorithm:
-        raise BadValue(f"an algorithm named {algorithm.name} already exists; choose another name")
-    ALGORITHMS[algorithm.name] = algorithm
-    RECIPES[algorithm.name] = algorithm.recipe
-    return algorithm
-
-
-def _add(group: str, name: str, summary: str, recipe: BaseRecipe, **more: str) -> None:
-    register(Algorithm(name, summary, recipe, group, **more))
-
-
-_PAPER = GEM.but(learning_rate=1e-3, layer_norm=False, actor_objective=FirstCritic(), separate_batches=True)
-_AS_RELEASED = GEM.but(
-    batch_size=128,
-    tau=0.633,
-    learning_starts=25_000,
-    planner=TwinReleased(5),
-    norm_first=True,
-    action_twice=True,
-    regress_on_both=True,
-)
-_add("GEM", "gem", "Generalizable Episodic Memory, with our defaults", GEM)
-_add("GEM", "gem-paper", "gem with the hyperparameters of the paper", _PAPER, variant_of="gem")
-_add(
-    "GEM",
-    "gem-released",
-    "gem with the details of the authors' released code, which was run on v2 of the MuJoCo tasks",
-    _AS_RELEASED,
-    variant_of="gem",
-)
-
-_add("baselines", "td3", "twin delayed DDPG (Fujimoto et al., 2018)", TD3)
-for _name, _summary, _recipe in (
-    ("ddpg", "td3 with one critic, no target smoothing and no delay (Lillicrap et al., 2016)", DDPG),
-    (
-        "td3-sil",
-        "td3 with the lower bound of self-imitation learning on its critics, weight 1 (released code: 0.1), "
-        "without its policy term (Oh et al., 2018)",
-        TD3.but(bound=SelfImitation()),
-    ),
-    ("td3-nstep", "td3 with n-step targets", TD3.but(targets=Fresh(n=5))),
-    ("optimality-tightening", "td3 with lower and upper bounds on values (He et al., 2017)", TD3.but(bound=Tightening())),
-):
-    _add("baselines", _name, _summary, _recipe, compared_with="td3")
-_add("baselines", "sac", "soft actor-critic (Haarnoja et al., 2018)", SoftRecipe())
-_add("baselines", "redq", "randomized ensemble with GEM's update ratio (Chen et al., 2021)", REDQ)
-_add(
-    "baselines",
-    "mfec",
-    "model-free episodic control: best returns of nearest neighbours (Blundell et al., 2016)",
-    NearestRecipe(),
-)
-
-_ABLATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (
-    ("no-tbp", "no twin back-propagation: each pair evaluates its own choice", {"planner": Single}),
-    ("no-asymmetry", "symmetric loss", {"alpha": 1.0}),
-    (
-        "lambda",
-        "lambda-return instead of the best rollout; lambda 0.9 is our choice",
-        {"planner": lambda depth: LambdaReturn(0.9, depth)},
-    ),
-    ("nstep", "the longest rollout instead of the best", {"planner": NStep}),
-    ("one-step", "no rollouts", {"planner": lambda depth: NStep(1)}),
-)
-"""Each ablation changes one field of GEM; its planner has GEM's rollout cap."""
-
-
-def _ablations(base: str, gem: Recipe | DiscreteRecipe, group: str, **more: str) -> None:
-    depth = gem.planner.rollout_cap
-    for name, summary, changes in _ABLATIONS:
-        values = {field: value(depth) if callable(value) else value for field, value in changes.items()}
-        general = {"stands_for": f"gem-{name}"} if base != "gem" else {}
-        _add(group, f"{base}-{name}", summary, gem.but(**values), variant_of="gem", **general, **more)
-
-
-_ablations("gem", GEM, "ablations")
-
-_DISCRETE = "discrete actions"
-_add(_DISCRETE, "gem-discrete", "GEM for discrete actions", GEM_DISCRETE, stands_for="gem", variant_of="gem")
-_add(
-    _DISCRETE,
-    "gem-discrete-released",
-    "gem-discrete with the networks, planner and loss of the authors' released code, and nothing else of it",
-    RELEASED,
-    compared_with="gem-discrete",
-    stands_for="gem-released",
-    variant_of="gem",
-)
-_add(_DISCRETE, "dqn", "deep Q-network (Mnih et al., 2015)", DQN, compared_with="gem-discrete")
-_add(_DISCRETE, "ddqn", "double DQN (van Hasselt et al., 2016)", DDQN, compared_with="dqn")
-_add(_DISCRETE, "dueling-dqn", "ddqn with dueling streams (Wang et al., 2016)", DUELING, compared_with="ddqn")
-_add(
-    _DISCRETE,
-    "clipped-ddqn",
-    "clipped double DQN: the smaller value of two networks (Fujimoto et al., 2018)",
-    CLIPPED,
-    compared_with="dqn",
-)
-_ablations("gem-discrete", GEM_DISCRETE, _DISCRETE, compared_with="gem-discrete")
-
-for _number, (_summary, _recipe) in enumerate(
-    zip(
-        (
-            "one pair of critics, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
-            "+ LayerNorm",
-            "+ 200 updates per 100 steps",
-            "+ a second pair of critics",
-            "+ asymmetric loss",
-            "+ the best rollout of each pair",
-            "+ twin back-propagation, which gives gem",
-        ),
-        LADDER,
-        strict=True,
-    )
-):
-    _add("ladder", f"ladder-{_number}", _summary, _recipe, compared_with=f"ladder-{_number - 1}" if _number else "gem")
-
-_add("tabular", "gem-tabular", "tabular GEM (the paper's Algorithm 3)", GEM_TABULAR, stands_for="gem", variant_of="gem")
-_add(
-    "tabular",
-    "gem-tabular-no-tbp",
-    "no twin back-propagation: each table evaluates its own choice",
-    GEM_TABULAR.but(planner=Single(1000)),
-    compared_with="gem-tabular",
-    stands_for="gem-no-tbp",
-    variant_of="gem",
-)
-_add("tabular", "q-learning", "Q-learning (Watkins, 1989)", Q_LEARNING, compared_with="gem-tabular")
-_add("tabular", "double-q", "double Q-learning (van Hasselt, 2010)", DOUBLE_Q, compared_with="gem-tabular")
-_add("tabular", "nstep-q", "Q-learning with 5-step returns", NSTEP_Q, compared_with="gem-tabular")
 
 
 def groups() -> dict[str, dict[str, Algorithm]]:

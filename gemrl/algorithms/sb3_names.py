@@ -12,7 +12,6 @@ ARGUMENTS = {
     "ent_coef": "here it is learned, so that the entropy reaches the target that target_entropy_scale sets",
     "exploration_fraction": "here it is exploration_steps, in environment steps",
     "exploration_initial_eps": "here it is always 1",
-    "max_grad_norm": "not available: gradients are not clipped",
     "n_steps": "here it is depth; sac always has one step",
     "optimize_memory_usage": "not needed: each image is stored once",
     "policy_kwargs": "here it is fields of their own, such as net_arch",

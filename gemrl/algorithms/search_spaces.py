@@ -169,6 +169,8 @@ SPACES: list[Family] = [
             "exploration_steps": Multiples("exploration_steps", (0.5, 1, 2)),
             "net_arch": Choice(((64, 64), (256, 256), (512,))),
             "alpha": Range(0.1, 1.0),
+            "beta": Range(0.25, 1.0),
+            "weight": Range(0.03, 1.0, log=True),
             "depth": Choice((2, 5, 20, 100, 1000)),
         },
     ),

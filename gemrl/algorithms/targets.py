@@ -1,4 +1,4 @@
-"""Parts of a recipe that describe how a critic's targets are computed, and bounds on its values."""
+"""Parts of a recipe that describe how a critic's targets are computed, and what else its values are pushed to."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from gemrl.core.exceptions import BadValue
 from gemrl.core.validation import check_number
 
 
-def check_planner(planner: object, estimates: int, field: str) -> None:
-    """Raises unless `planner` is a planner that works with this many estimates; `field` sets their number."""
+def check_planner(planner: object, estimates: int, field: str, *, discrete: bool = False) -> None:
+    """Raises unless `planner` works with this many estimates, whose number `field` sets, and with such actions."""
     if not isinstance(planner, Planner):
         raise BadValue(f"planner must be one of {', '.join(parts_of(Planner))}, not {planner!r}")
     if planner.estimates not in (None, estimates):
         raise BadValue(f"{planner} needs {planner.estimates} estimates: {field} must be {planner.estimates}, not {estimates}")
+    if planner.uses_other and not discrete:
+        raise BadValue(f"{planner} compares the action that was taken with all others, so it needs discrete actions")
 
 
 class Targets(ABC):
@@ -113,3 +115,53 @@ class Tightening(Bound):
     def __post_init__(self) -> None:
         check_number("weight", self.weight, 0)
         check_number("reach", self.reach, 1, whole=True)
+
+
+class Anchor(ABC):
+    """Returns in the memory that Q-values are pulled towards, beside their targets, with a weight in the loss."""
+
+    weight: float
+
+    @property
+    @abstractmethod
+    def planner(self) -> Planner | None:
+        """The planner of these returns; None if there are none."""
+
+    @property
+    def stored(self) -> bool:
+        """Whether it stores returns in the memory."""
+        return self.planner is not None
+
+
+@part
+@dataclass(frozen=True)
+class NoAnchor(Anchor):
+    """Q-values learn their targets only."""
+
+    weight: ClassVar[float] = 0.0  # type: ignore[misc]
+
+    @property
+    def planner(self) -> None:
+        """None."""
+
+
+@part
+@dataclass(frozen=True)
+class BestReturn(Anchor):
+    """Episodic memory DQN (Lin et al., 2018): `weight` times the loss of Q - H, added to that of the targets.
+
+    H is the best return of all stored steps with the same state and action. A return follows its episode for up to `horizon`
+    steps, then bootstraps unless it terminated. All H are computed again whenever the target networks are copied.
+    """
+
+    weight: float = 0.1
+    horizon: int = 1000
+
+    def __post_init__(self) -> None:
+        check_number("weight", self.weight, 0)
+        check_number("horizon", self.horizon, 1, whole=True)
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the returns."""
+        return NStep(self.horizon)

@@ -157,9 +157,10 @@ class Numbers:
 
 def planner_of(algo: str, chosen: AnyRecipe) -> Planner:
     """The planner of the returns in a recipe's memory; raises if it stores none."""
-    targets = chosen.settable().get("targets")
     if isinstance(chosen, TabularRecipe):
         raise BadValue(f"{algo} keeps its values in tables, which gemrl memory does not draw: model.agent.learner.q has them")
-    if targets is None or not targets.stored:
-        raise BadValue(f"{algo} plans no returns in its memory, so there is nothing to show; gem and its variants do")
-    return targets.planner
+    for name in ("targets", "anchor"):
+        part = chosen.settable().get(name)
+        if part is not None and part.stored:
+            return part.planner
+    raise BadValue(f"{algo} plans no returns in its memory, so there is nothing to show; gem and its variants do")

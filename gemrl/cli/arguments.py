@@ -58,7 +58,16 @@ def add_env_args(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         default=[],
         metavar="KEY=VALUE",
-        help="keyword arguments of the environment, such as is_slippery=False max_episode_steps=200 \"map_name='8x8'\"",
+        help="keyword arguments of the environment, such as is_slippery=False max_episode_steps=200 \"map_name='8x8'\", "
+        "and options of every reset: \"reset_options={'low': -0.1}\"",
+    )
+    parser.add_argument(
+        "--wrap",
+        action="append",
+        default=[],
+        metavar="MODULE:NAME",
+        help="wrap the environment in a gymnasium wrapper, such as gymnasium.wrappers:FlattenObservation, or by a function that "
+        "takes and returns one, such as my_module:make; may be repeated, and the last one is the outermost",
     )
 
 

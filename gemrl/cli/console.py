@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, closing, nullcontext
 from time import monotonic
 from typing import Any
 
@@ -12,6 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Column
 from rich.text import Text
 
+from gemrl.cli.notebook import NotebookBar
 from gemrl.core.text import printable
 from gemrl.training.display import evaluation_line
 from gemrl.training.loop import Event
@@ -38,7 +39,7 @@ class _Speed(ProgressColumn):
 
 
 def with_progress(events: Iterator[Event], steps: int, title: str) -> Generator[Event]:
-    """Passes on the events and shows progress: a live bar on a terminal, a line per evaluation elsewhere.
+    """Passes on the events and shows progress: a live bar on a terminal or in a notebook, and a line per evaluation.
 
     Close the generator if you leave it early. Otherwise the bar stays on the screen.
     """
@@ -51,10 +52,15 @@ def with_progress(events: Iterator[Event], steps: int, title: str) -> Generator[
         TimeRemainingColumn(),
         TextColumn("{task.fields[last]}", table_column=Column(no_wrap=True)),
     )
-    with Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=20) as progress:
+    with (
+        Progress(*columns, console=console, disable=not console.is_terminal, speed_estimate_period=20) as progress,
+        closing(NotebookBar(steps, title)) if console.is_jupyter else nullcontext() as notebook,
+    ):
         bar = _Bar(progress, steps, title)
         for event in events:
             bar.show(event)
+            if notebook:
+                notebook.show(event)
             yield event
 
 

@@ -10,6 +10,7 @@ from gemrl.cli.arguments import add_device, count, path, whole
 from gemrl.cli.text import echo
 from gemrl.core.exit_codes import DONE
 from gemrl.core.text import counted
+from gemrl.experiments.best_model import best_path
 from gemrl.experiments.description import env_title, environment_of
 from gemrl.experiments.run_folder import describe
 from gemrl.training.display import evaluation_line
@@ -18,7 +19,7 @@ from gemrl.training.evaluation import Evaluator
 
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command to its parser."""
-    parser.description = "Evaluate the trained model of a run with its deterministic policy."
+    parser.description = "Evaluate the trained model of a run, or its best one, with the deterministic policy."
     parser.epilog = "Videos of MuJoCo tasks are rendered off-screen with EGL (on Debian: apt install libegl1)."
     parser.add_argument("run", type=path, metavar="RUN", help="the run folder")
     parser.add_argument("--episodes", type=count, default=10, metavar="K", help="number of episodes (default: 10)")
@@ -28,6 +29,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="S",
         help="seed of the episodes (default: the run's seed, which gives the episodes of its own evaluations)",
     )
+    parser.add_argument("--best", action="store_true", help="evaluate the model of the run's best evaluation, not the last one")
     parser.add_argument("--video", type=path, metavar="FILE", help="record the first episode to FILE (.mp4 or .gif)")
     parser.add_argument("--render", action="store_true", help="show the first episode in a window")
     add_device(parser)
@@ -38,6 +40,7 @@ def evaluate(options: argparse.Namespace) -> int:
     """Evaluates the model of a run, records or shows an episode; returns the exit code."""
 
     run = describe(options.run)
+    path = best_path(options.run, run) if options.best else options.run
     environment, seed = environment_of(run), run["seed"] if options.seed is None else options.seed
     if options.video:
         check_video(options.video, environment)
@@ -47,7 +50,7 @@ def evaluate(options: argparse.Namespace) -> int:
     environment().close()
     from gemrl.experiments.loading import load  # JAX loads slowly, so errors of the environment are reported first
 
-    model = load(options.run, device=options.device)
+    model = load(path, device=options.device)
     if options.video:
         frames = record(model, environment, seed, options.video)
         echo(f"recorded {frames} frames to {options.video}")

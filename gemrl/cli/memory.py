@@ -32,7 +32,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.description = "Show the memory of a run: planned returns along its trajectories, and the rollouts that were chosen."
     parser.epilog = "docs/how-gem-works.md explains every panel."
     parser.add_argument(
-        "run", type=path, metavar="RUN", help="the run folder; its recipe must plan returns (gem and its ablations do)"
+        "run",
+        type=path,
+        metavar="RUN",
+        help="the run folder; its recipe must store returns (gem and its ablations, ebu and emdqn do)",
     )
     parser.add_argument("--out", type=path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
     parser.add_argument(

@@ -19,10 +19,14 @@ PART_FIELDS = {
     "action_twice": "Perceptron: critics take the action again after their first layer",
     "width": "Residual: features of a block",
     "blocks": "Residual: number of blocks",
+    "momentum": "BatchRenormalized: how much of the running statistics a gradient step keeps",
+    "warm_up": "BatchRenormalized: gradient steps before minibatches are corrected toward the running statistics",
     "planner": "planner of Planned targets: Twin, Single, Stopping, NStep, LambdaReturn or TwinReleased",
     "depth": "rollout cap of the planner (d in the paper); n of NStep and of Fresh targets",
     "lam": "decay of LambdaReturn",
     "margin": "Stopping: how much less than the policy's action a stored action may be worth, in units of reward",
+    "entropy": "Gaussian: the entropy of the policy is held near minus this for each action dimension",
+    "temperature": "Gaussian: the weight of the entropy before the first update",
     "features": "StateAction: learned features of a state, and of a state with an action",
     "alpha": "weight of underestimates in the loss; 1 gives the squared error",
     "subset": "Fresh targets: number of randomly drawn critics to take the minimum of; 0 uses all",
@@ -34,16 +38,20 @@ PART_FIELDS = {
 """Fields of the parts of a recipe, such as its planner, with descriptions."""
 
 DISCRETE_PART_FIELDS = {
-    "planner": PART_FIELDS["planner"],
+    "planner": "planner of Planned targets: Twin, Single, Stopping, Backward, NStep, LambdaReturn or TwinReleased",
     "depth": PART_FIELDS["depth"],
     "lam": PART_FIELDS["lam"],
     "margin": PART_FIELDS["margin"],
+    "beta": "Backward: diffusion factor, how much a target changes the value of the action that led to it",
     "alpha": "weight of underestimates in the loss; 1 gives the Huber loss",
+    "weight": "BestReturn: weight of the pull towards the best return in the loss",
+    "horizon": "BestReturn: maximum number of steps in a return",
 }
 
 TABULAR_PART_FIELDS = {
     "depth": "rollout cap of the planner (d in the paper)",
     "margin": PART_FIELDS["margin"],
+    "beta": DISCRETE_PART_FIELDS["beta"],
     "first": "StepSize: initial step size",
     "scale": "StepSize: number of updates of a state-action pair after which its step size starts to shrink",
     "power": "StepSize: the step size shrinks like n^-power; 0 keeps it constant",
@@ -63,14 +71,16 @@ def algorithms_table() -> Table:
                 changes = {"family": changes["family"]}
             fields = "\n".join(f"{field} = {short(new)}" for field, (_, new) in changes.items())
             table.add_row(f"  {name}", algorithm.summary, parent if fields else "", fields)
-    table.caption = "depth (rollout cap): 1000 on HalfCheetah, Ant and Swimmer, with discrete actions and tables; 5 elsewhere"
+    table.caption = (
+        "depth (rollout cap): 1000 on HalfCheetah, Ant and Swimmer, discrete actions and tables, and for gem2; 5 elsewhere"
+    )
     return table
 
 
 def fields_tables() -> list[Table]:
     """All fields that can be changed with --set or keyword arguments, with their values in some recipes of each family."""
     return [
-        _fields_table({name: RECIPES[name] for name in ("gem", "td3", "sac")}, PART_FIELDS),
+        _fields_table({name: RECIPES[name] for name in ("gem", "gem2", "td3", "sac")}, PART_FIELDS),
         _fields_table({name: RECIPES[name] for name in ("gem-discrete", "dqn", "mfec")}, DISCRETE_PART_FIELDS),
         _fields_table({name: RECIPES[name] for name in ("gem-tabular", "q-learning")}, TABULAR_PART_FIELDS),
     ]

@@ -12,7 +12,8 @@ from gemrl.cli.console import Terminal
 from gemrl.core.exit_codes import DONE, INTERRUPTED
 from gemrl.core.processes import ENV_TIMEOUT
 from gemrl.core.validation import MAX_THREADS, check_number
-from gemrl.envs.arguments import parse_env_args, with_sticky
+from gemrl.envs.arguments import parse_env_args, with_sticky, with_wrappers
+from gemrl.experiments.best_model import BEST
 from gemrl.experiments.new_run import new_run
 from gemrl.experiments.run_folder import describe
 from gemrl.experiments.run_interface import Outcome, TrainOptions, run_info
@@ -24,8 +25,8 @@ from gemrl.training.trackers import TRACKERS, tracker_named
 def configure(parser: argparse.ArgumentParser) -> None:
     """Adds the options of the command to its parser."""
     parser.description = (
-        "Train an agent on a Gymnasium environment. Vector observations work with continuous and discrete actions, "
-        "images and discrete observations with discrete actions."
+        "Train an agent on a Gymnasium environment. Vectors, and Dict and Tuple observations, work with continuous and discrete "
+        "actions; images and numbered states with discrete actions."
     )
     parser.epilog = "To list all fields for --set: gemrl algos --fields"
     parser.add_argument("env", metavar="ENV", help="environment id such as HalfCheetah-v5, or package.module:Env-v0")
@@ -45,6 +46,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
     parser.add_argument("--run", type=path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
     add_settings(parser, "change hyperparameters, such as depth=20 learning_starts=1000")
+    _add_data(parser)
+    _add_evaluations(parser)
+    _add_resources(parser)
+    parser.set_defaults(command=train)
+
+
+def _add_data(parser: argparse.ArgumentParser) -> None:
+    """Adds the options for recorded trajectories."""
     parser.add_argument(
         "--data",
         type=path,
@@ -55,18 +64,32 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="start with recorded trajectories in the memory: .npz files, Minari datasets, runs (see docs/data.md)",
     )
     parser.add_argument("--keep-data", action="store_true", help="never overwrite the rows of --data")
+
+
+def _add_evaluations(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of evaluations, and of the models that are kept."""
     parser.add_argument(
         "--eval-every", type=count, metavar="N", help="steps between evaluations (default: 10,000; Atari: 50,000)"
     )
     parser.add_argument("--eval-episodes", type=count, metavar="K", help="episodes per evaluation (default: 10; Atari: 5)")
     parser.add_argument(
+        "--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: about one per minute)"
+    )
+    parser.add_argument(
+        "--no-keep-best",
+        action="store_false",
+        dest="keep_best",
+        help="do not keep the model of the best evaluation (best.safetensors and best.json in the run folder)",
+    )
+
+
+def _add_resources(parser: argparse.ArgumentParser) -> None:
+    """Adds the options of environments, threads, logs and devices."""
+    parser.add_argument(
         "--sticky", type=fraction, metavar="P", help="Atari: probability of repeating the last action (default: 0)"
     )
     parser.add_argument(
         "--n-envs", type=count, default=1, metavar="N", help="number of environments, stepped in turn (default: 1)"
-    )
-    parser.add_argument(
-        "--checkpoint-every", type=count, metavar="N", help="steps between checkpoints (default: about one per minute)"
     )
     parser.add_argument("--threads", type=count, metavar="N", help="number of CPU threads (default: one per core)")
     add_env_timeout(parser, ENV_TIMEOUT)
@@ -76,7 +99,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--track", nargs="?", const=first, choices=tuple(TRACKERS), help=f"also log to an experiment tracker (default: {first})"
     )
     add_device(parser)
-    parser.set_defaults(command=train)
 
 
 def train(options: argparse.Namespace) -> int:
@@ -85,10 +107,10 @@ def train(options: argparse.Namespace) -> int:
         recipe(options.algo or "gem")  # reports a wrong name before anything slow is imported
     if options.threads:
         check_number("threads", options.threads, 1, MAX_THREADS, whole=True)
-    env_args = with_sticky(options.env, options.sticky, parse_env_args(options.env_args))
+    env_args = with_sticky(options.env, options.sticky, with_wrappers(parse_env_args(options.env_args), options.wrap))
     algo, settings = options.algo or "gem", tuple(options.settings)
     if options.from_tune:
-        given = env_args if options.env_args or options.sticky is not None else {}
+        given = env_args if options.env_args or options.wrap or options.sticky is not None else {}
         best = tuned(options.from_tune, options.env, given, algo_names(options.algo) if options.algo else ())
         algo, settings, env_args = best.algo, (*best.settings, *settings), best.env_args
     chosen = TrainOptions(
@@ -108,6 +130,7 @@ def train(options: argparse.Namespace) -> int:
         device=options.device,
         data=tuple(map(str, options.data)),
         keep_data=options.keep_data,
+        keep_best=options.keep_best,
     )
     terminal = Terminal()
     with terminal.working("reading the data") if options.data else nullcontext():
@@ -129,9 +152,13 @@ def summarize(outcome: Outcome, terminal: Terminal) -> int:
         mean, std = evaluations["return_mean"][-1], evaluations["return_std"][-1]
         which = "final evaluation" if outcome.finished else "last evaluation"
         say(f"{which:16}  return {mean:,.1f} ± {std:,.1f} at step {int(evaluations['step'][-1]):,}")
+    description = describe(folder)
+    if description.get("keep_best") and evaluations["step"].size:
+        best = int(evaluations["return_mean"].argmax())
+        score, step = evaluations["return_mean"][best], int(evaluations["step"][best])
+        say(f"best evaluation   return {score:,.1f} at step {step:,} (its model: {folder / BEST})")
     if figure:
         say(f"learning curve    {figure}")
-    description = describe(folder)
     if track := description.get("track"):
         say(f"tracked           {tracker_named(track['to']).location(run_info(folder, description))}")
     option = "--video video.mp4" if outcome.can_render else "--episodes 100"

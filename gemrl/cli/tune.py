@@ -21,6 +21,7 @@ from gemrl.core.links import refuse_links_between
 from gemrl.core.locking import exclusive
 from gemrl.core.processes import Interrupts, end_now
 from gemrl.core.text import counted, score_text
+from gemrl.envs.arguments import wrap_argument
 from gemrl.experiments.description import default_evaluations, env_folder
 from gemrl.experiments.executors.base import Executor
 from gemrl.experiments.studies.estimates import Estimate, RunProgress, duration_text, makespan
@@ -108,7 +109,7 @@ def _base(options: argparse.Namespace) -> Study:
         settings=tuple(options.settings),
         eval_every=options.eval_every or max(1, options.steps // 10),
         eval_episodes=options.eval_episodes or default_evaluations(options.env)[1],
-        env_args=tuple(options.env_args),
+        env_args=(*options.env_args, *wrap_argument(options.wrap)),
     )
 
 

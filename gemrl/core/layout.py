@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from gemrl.core.arrays import Array
+
 SMALLEST_IMAGE, LARGE_IMAGE = 3, 36
 """Minimum side length in pixels for convolutions at all, and for the larger convolutions designed for Atari."""
 
@@ -23,6 +25,8 @@ class Layout(NamedTuple):
     """Number of states if an observation is the index of a state; otherwise 0."""
     frames: int = 1
     """Number of stacked frames on the observation's first axis. A memory then stores only the newest frame of each step."""
+    masked: bool = False
+    """Whether an observation ends with the mask of allowed actions, one number for each: then the memory stores it too."""
 
     @property
     def action_dtype(self) -> str:
@@ -55,8 +59,25 @@ class Layout(NamedTuple):
         """Whether an image is large enough for the convolutions designed for Atari."""
         return min(self.image[:2]) >= LARGE_IMAGE
 
-    def random_actions(self, count: int, rng: np.random.Generator) -> np.ndarray:
-        """Actions drawn uniformly [count, A]."""
+    @property
+    def unmasked(self) -> Layout:
+        """The layout of observations without the mask."""
+        return self._replace(observation=(self.size - self.choices,), masked=False) if self.masked else self
+
+    def split(self, observation: Array) -> tuple[Array, Array | None]:
+        """Observations without their mask, and which actions are allowed [*B, A]; None if there is no mask.
+
+        A mask that allows nothing allows everything: environments return it with final observations.
+        """
+        if not self.masked:
+            return observation, None
+        state, mask = observation[..., : -self.choices], observation[..., -self.choices :] != 0
+        return state, mask | ~mask.any(axis=-1, keepdims=True)
+
+    def random_actions(self, count: int, rng: np.random.Generator, allowed: np.ndarray | None = None) -> np.ndarray:
+        """Actions drawn uniformly, from the allowed ones if discrete actions are masked. [count, choices] -> [count, A]."""
+        if allowed is not None:
+            return np.where(allowed, rng.random(allowed.shape), -1.0).argmax(axis=-1).astype(np.int32)[:, None]
         if self.choices:
             return rng.integers(self.choices, size=(count, 1), dtype=np.int32)
         return rng.uniform(-1, 1, (count, self.action)).astype(np.float32)

@@ -44,6 +44,8 @@ class PolicyGraph:
     """Shape and dtype as in the environment."""
     steps: tuple[Step, ...]
     arrays: Mapping[str, np.ndarray]
+    entries: tuple[tuple[str, int], ...] = ()
+    """If an observation is a vector of several entries: their names and sizes, in order."""
 
     @property
     def operations(self) -> set[str]:
@@ -52,8 +54,9 @@ class PolicyGraph:
 
     def as_dict(self) -> dict[str, Any]:
         """Everything but the arrays, as JSON values."""
+        entries = {"entries": [list(entry) for entry in self.entries]} if self.entries else {}
         return {
-            "observation": self.observation._asdict(),
+            "observation": self.observation._asdict() | entries,
             "action": self.action._asdict(),
             "steps": [[step.output, step.operation, list(step.inputs), dict(step.settings)] for step in self.steps],
         }

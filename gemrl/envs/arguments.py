@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from gemrl.core.env_names import STICKY, is_atari
 from gemrl.core.exceptions import BadValue
 from gemrl.core.literals import parse_literal
+from gemrl.envs.wrapping import RESET_OPTIONS, WRAP, check_reset_options, check_wrappers
 
 RESERVED = ("render_mode", "id", "vector_entry_point", "disable_env_checker")
 """Arguments that gemrl sets itself."""
@@ -31,7 +32,20 @@ def parse_env_args(assignments: Iterable[str], option: str = "--env-args") -> di
             raise BadValue(f"{option} {key}: {text!r} is not a Python literal; strings need quotes: \"{key}='...'\"") from None
         except (TypeError, ValueError):
             raise BadValue(f"{option} {key}: {text!r} cannot be stored as JSON") from None
+    check_wrappers(arguments.get(WRAP, ()))
+    check_reset_options(arguments.get(RESET_OPTIONS))
     return arguments
+
+
+def wrap_argument(names: Sequence[str]) -> list[str]:
+    """The wrappers as an argument KEY=literal, or nothing if there are none."""
+    return [f"{WRAP}={list(check_wrappers(names))!r}"] if names else []
+
+
+def with_wrappers(given: dict[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """The arguments with these wrappers around those that they name already."""
+    check_wrappers(names)
+    return given | {WRAP: [*given.get(WRAP, ()), *names]} if names else given
 
 
 def with_sticky(env_id: str, probability: float | None, given: dict[str, Any]) -> dict[str, Any]:

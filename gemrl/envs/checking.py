@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import gymnasium as gym
 import numpy as np
 
-from gemrl.core.exceptions import EnvironmentFault
+from gemrl.core.exceptions import BadValue, EnvironmentFault
 from gemrl.core.processes import env_call
-from gemrl.envs.making import first_line
+from gemrl.envs.flattening import member_of_batch
+from gemrl.envs.importing import first_line
 from gemrl.envs.spaces import Spaces
 
 TOO_LARGE = f"which is too large for 32-bit floats (at most {np.finfo(np.float32).max:.2g})"
@@ -73,33 +74,43 @@ def check_rewards(rewards: np.ndarray, where: str) -> None:
 def checked_observation(spaces: Spaces, observation: Any, where: str) -> np.ndarray:
     """The observation as agents see it [*O]. Raises if it has the wrong size, is not finite or is outside its space."""
     try:
-        numbers = np.asarray(observation)
+        numbers = spaces.numbers(observation)
         if numbers.dtype.kind not in "biuf":
             raise TypeError(f"it holds {numbers.dtype}, not numbers")
+    except BadValue as error:
+        raise EnvironmentFault(f"the environment returned an invalid observation at {where}: {error}") from None
     except (TypeError, ValueError) as error:
         raise EnvironmentFault(f"the environment returned an observation that is not an array at {where}: {error}") from None
     if numbers.size != spaces.layout.size:
-        shapes = f"{numbers.shape}, not {spaces.observation_space.shape}"
+        shapes = f"{numbers.shape}, not {spaces.seen.shape}"
         raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
     with np.errstate(over="ignore"):  # it becomes infinite, which is reported below
-        converted = spaces.agent_observation(numbers)
+        converted = spaces.converted(numbers)
     if converted.dtype == np.float32 and not np.isfinite(converted).all():
-        raise _not_finite(numbers.reshape(-1), converted.reshape(-1), where)
+        raise _not_finite(spaces, numbers.reshape(-1), converted.reshape(-1), where)
     if spaces.layout.states and not 0 <= converted[0] < spaces.layout.states:
         raise EnvironmentFault(f"the environment returned the observation {observation}, which is outside its space, at {where}")
     return converted
 
 
-def _not_finite(numbers: np.ndarray, converted: np.ndarray, where: str) -> EnvironmentFault:
+def _not_finite(spaces: Spaces, numbers: np.ndarray, converted: np.ndarray, where: str) -> EnvironmentFault:
     """The error for an observation [D] that is not finite, or only not as 32-bit floats; it names the first such entry."""
     entry = int(np.flatnonzero(~np.isfinite(converted))[0])
-    value = f"{numbers[entry]:g} in entry {entry} of {numbers.size}"
+    place = spaces.flattening.place(entry) if spaces.flattening else f"entry {entry} of {numbers.size}"
+    value = f"{numbers[entry]:g} in {place}"
     if np.isfinite(numbers[entry]):
         hint = "scale or clip it, for example with gymnasium.wrappers.TransformObservation"
-        return EnvironmentFault(f"the environment returned {value} of its observation at {where}, {TOO_LARGE}: {hint}")
+        whole = "" if spaces.flattening else " of its observation"
+        return EnvironmentFault(f"the environment returned {value}{whole} at {where}, {TOO_LARGE}: {hint}")
     return EnvironmentFault(f"the environment returned NaN or infinity in its observation at {where}: {value}")
 
 
-def checked_observations(spaces: Spaces, observations: Any, where: str) -> np.ndarray:
-    """Observations of several environments [E, *O]."""
-    return np.stack([checked_observation(spaces, observation, where) for observation in observations])
+def checked_observations(spaces: Spaces, observations: Any, lanes: int, where: str) -> np.ndarray:
+    """Observations of several environments [E, *O], given as a batch of their space."""
+    try:
+        each = [member_of_batch(spaces.observation_space, observations, lane) for lane in range(lanes)]
+    except (LookupError, TypeError, ValueError):
+        raise EnvironmentFault(
+            f"the environment did not return a batch of {lanes} observations of its space at {where}"
+        ) from None
+    return np.stack([checked_observation(spaces, observation, where) for observation in each])

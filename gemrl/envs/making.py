@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import os
-import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,17 +12,27 @@ from typing import Any
 import gymnasium as gym
 
 from gemrl.core.env_names import is_atari
-from gemrl.core.exceptions import CannotMake, GemrlError, MissingExtra, UnknownName
+from gemrl.core.exceptions import BadValue, CannotMake, GemrlError, MissingExtra, UnknownName
 from gemrl.core.suggestions import unknown
-from gemrl.envs.packages import requirement_of, where_to_find
-
-EXTRAS = {"mujoco": "mujoco", "imageio": "mujoco", "Box2D": "box2d", "box2d": "box2d", "pygame": "box2d"}
-EXTRAS |= {"ale_py": "atari", "cv2": "atari", "opencv": "atari", "minatar": "minatar"}
-"""The extra of gemrl that installs a module which an environment needs."""
+from gemrl.envs.importing import EXTRAS, first_line, import_named
+from gemrl.envs.packages import where_to_find
+from gemrl.envs.wrapping import RESET_OPTIONS, WRAP, ResetOptions, check_reset_options, check_wrappers, wrapped
 
 
 def make(env_id: str, **kwargs: Any) -> gym.Env:
-    """The environment with this id; `package.module:Env-v0` imports the module first."""
+    """The environment with this id; `package.module:Env-v0` imports the module first.
+
+    Two arguments are not those of the environment: `wrap` names wrappers, `reset_options` are the options of every reset.
+    """
+    names, options = check_wrappers(kwargs.pop(WRAP, ())), check_reset_options(kwargs.pop(RESET_OPTIONS, None))
+    if options is not None and is_atari(env_id):
+        raise BadValue("Atari games have no reset options: leave out reset_options")
+    env = _made(env_id, kwargs)
+    return wrapped(env if options is None else ResetOptions(env, options), names)
+
+
+def _made(env_id: str, kwargs: dict[str, Any]) -> gym.Env:
+    """The environment with this id and these arguments of its own."""
     name = import_module_of(env_id)
     maker = _maker(name)
     try:
@@ -46,7 +54,7 @@ def import_module_of(env_id: str) -> str:
     """Imports the module in front of an environment's name, if there is one; returns the name."""
     module, _, name = env_id.rpartition(":")
     if module:
-        _import(module)
+        import_named(module)
     return name
 
 
@@ -61,10 +69,10 @@ def _unknown(env_id: str) -> GemrlError:
 def _maker(name: str) -> Callable[..., gym.Env]:
     """The function that makes an environment with this name; the package that provides it is imported."""
     if is_atari(name):
-        _import("ale_py")
+        import_named("ale_py")
         return importlib.import_module("gemrl.envs.atari").make_atari
     if name.startswith("MinAtar/"):
-        _import("minatar")
+        import_named("minatar")
         if name not in gym.registry:
             importlib.import_module("minatar.gym").register_envs()
         return importlib.import_module("gemrl.envs.atari").make_minatar
@@ -90,32 +98,11 @@ def _quiet_mujoco(env_id: str) -> Iterator[None]:
         mujoco.set_mju_user_warning(previous)
 
 
-def _import(module: str) -> None:
-    if "" not in sys.path and os.getcwd() not in sys.path:  # an installed command does not search the current folder
-        sys.path.insert(0, os.getcwd())
-    try:
-        importlib.import_module(module)
-    except ImportError as error:
-        missing = (error.name or "").split(".")[0]
-        if missing in EXTRAS:
-            raise MissingExtra(f"{missing} is not installed: pip install 'gemrl[{EXTRAS[missing]}]'") from None
-        if requirement := requirement_of(missing):
-            raise MissingExtra(f"{missing} is not installed: pip install {requirement}") from None
-        raise CannotMake(f"cannot import {module!r}: {first_line(error)}") from None
-    except Exception as error:
-        raise CannotMake(f"importing {module!r} failed: {first_line(error)}") from None
-
-
 def _missing(env_id: str, message: str) -> GemrlError:
     name = next((extra for word, extra in EXTRAS.items() if word in message), None)
     if name is None:
         return CannotMake(f"cannot make {env_id}: {first_line(message)}")
     return MissingExtra(f"{env_id} needs a package that is not installed: pip install 'gemrl[{name}]'")
-
-
-def first_line(error: object) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0].rstrip(".")
 
 
 EnvironmentMaker = Callable[[], gym.Env]

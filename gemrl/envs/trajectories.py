@@ -1,6 +1,6 @@
 """Checks recorded trajectories and converts them to the arrays that agents see.
 
-A recording is a mapping of arrays with N rows, one per step, of E episodes:
+A recording is a mapping of arrays with N rows, one per step, of E episodes (`recordings.py` finds them by their names):
 
     actions [N, *shape], rewards [N], terminated [N], truncated [N]
     observations [N + E, *shape], with the final one of each episode, or observations and next_observations [N, *shape]
@@ -14,31 +14,14 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 from gemrl.core.exceptions import DataError
 from gemrl.core.steps import Trajectory
-from gemrl.core.suggestions import nearest
 from gemrl.core.text import counted
 from gemrl.envs.checking import TOO_LARGE
+from gemrl.envs.recordings import recorded_arrays
 from gemrl.envs.spaces import Spaces
-
-NAMES = {
-    "observations": ("observations",),
-    "next_observations": ("next_observations",),
-    "actions": ("actions",),
-    "rewards": ("rewards",),
-    "terminated": ("terminated", "terminations", "terminals"),
-    "truncated": ("truncated", "truncations", "timeouts"),
-}
-"""The arrays of a recording, with the names that gymnasium, Minari and D4RL use."""
-
-ALL_NAMES = [name for names in NAMES.values() for name in names]
-
-SAY_HOW = {
-    "truncated": "add one that is true where an episode was cut off (a time limit, or where the recording stops), else false",
-    "terminated": "add one that is true where an episode ended in a terminal state, else false",
-}
 
 ROUNDING = 1e-5
 """How far an action may be outside its bounds, as a fraction of their distance: recordings are rounded."""
@@ -79,7 +62,7 @@ def checked_trajectories(
     Given `episode`, the recording is this one episode and must not end before its last row.
     """
     where = Place(source, np.zeros(1, int), episode).name
-    given = {name: _found(arrays, name, where) for name in NAMES}
+    given = recorded_arrays(spaces, arrays, where)
     terminated, truncated = (_flags(given[name], name, where) for name in ("terminated", "truncated"))
     for name in ("actions", "rewards", "truncated"):
         if given[name].shape[:1] != terminated.shape:
@@ -100,27 +83,6 @@ def checked_trajectories(
         Trajectory(states, action[rows], reward[rows], bool(terminated[rows.stop - 1]))
         for states, rows in zip(observation, steps, strict=True)
     ]
-
-
-def _found(arrays: Mapping[str, Any], name: str, where: str) -> np.ndarray:
-    """The array with this name, or another name of the same; an array without rows for next_observations if there is none."""
-    present = [other for other in NAMES[name] if other in arrays]
-    if len(present) > 1:
-        raise DataError(f"{where} has both {present[0]!r} and {present[1]!r}, which mean the same: remove one")
-    if not present:
-        if name == "next_observations":
-            return np.zeros(())
-        others = [other for other in map(str, arrays) if other not in ALL_NAMES]
-        near = next((f"; is {other!r} meant?" for other in others if nearest(other, NAMES[name])), "")
-        how = SAY_HOW.get(name)
-        raise DataError(f"{where} has no array {name!r}{f': {how}' if how else ''}{near}")
-    try:
-        array = np.asarray(arrays[present[0]])
-    except ValueError as error:  # lists of unequal lengths
-        raise DataError(f"{where}: {name} is not an array: {error}") from None
-    if array.dtype.kind not in "biuf":
-        raise DataError(f"{where}: {name} must hold numbers, not {array.dtype}")
-    return array
 
 
 def _flags(array: np.ndarray, name: str, where: str) -> np.ndarray:
@@ -188,7 +150,7 @@ def _check_stacks(observation: list[np.ndarray], place: Place) -> None:
 
 def _converted(spaces: Spaces, array: np.ndarray, name: str, place: Place) -> np.ndarray:
     """Observations as agents see them [n, *O]. Raises if they have another shape or dtype, are not finite or out of range."""
-    space, layout, count = spaces.observation_space, spaces.layout, len(array)
+    space, layout, count = spaces.seen, spaces.layout, len(array)
     shape = space.shape or ()
     if array.shape[1:] != shape and not (isinstance(space, Discrete) and array.shape[1:] == (1,)):
         raise DataError(f"{place.name}: {name} have shape {array.shape[1:]}, but the environment's have {shape}")
@@ -215,6 +177,11 @@ def _actions(spaces: Spaces, array: np.ndarray, place: Place) -> np.ndarray:
         _check_whole(array, name, place)
         first, last = space.start, space.start + space.n - 1
         place.check(~_within(array.reshape(len(array), -1), space), array, name, f"but the environment has {first} to {last}")
+        return spaces.agent_action(array)
+    if isinstance(space, (MultiDiscrete, MultiBinary)):
+        _check_whole(array, name, place)
+        low, high = (0, 1) if isinstance(space, MultiBinary) else (space.start, space.start + space.nvec - 1)
+        place.check(_any((array < low) | (array > high)), array, name, "which is not in the environment's action_space")
         return spaces.agent_action(array)
     assert isinstance(space, Box)
     _finite(array, name, place)

@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode, VectorEnv
 
 from gemrl.core.exceptions import BadValue, EnvironmentFault
@@ -17,6 +18,7 @@ from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import EpisodeResult, Step, Transition
 from gemrl.core.text import counted
 from gemrl.envs.checking import check_rewards, checked_observation, checked_observations
+from gemrl.envs.importing import first_line
 from gemrl.envs.making import NamedEnv
 from gemrl.envs.single import Task
 from gemrl.envs.spaces import Spaces
@@ -136,7 +138,7 @@ class VectorTask(_NoReplay):
         observation, _ = _call("reset", partial(self.env.reset, seed=seed))
         self.resets += 1
         self._counter, self._done = _EpisodeCounter(self.lanes), np.zeros(self.lanes, bool)
-        return checked_observations(self.spaces, observation, "reset")
+        return checked_observations(self.spaces, observation, self.lanes, "reset")
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
         """Takes one step in each environment. In NEXT_STEP mode, a lane whose episode ended is only reset; nothing is stored."""
@@ -145,7 +147,7 @@ class VectorTask(_NoReplay):
         next_observation, reward, terminated, truncated, infos = _call(where, self.env.step, self.spaces.env_action(action))
         done = terminated | truncated
         stored = ~self._done if self._mode == AutoresetMode.NEXT_STEP else np.ones(self.lanes, bool)
-        after = checked_observations(self.spaces, next_observation, where)
+        after = checked_observations(self.spaces, next_observation, self.lanes, where)
         reached = after  # the observations before any reset; `after` has those to act on next
         if self._mode == AutoresetMode.SAME_STEP and done.any():
             reached = after.copy()
@@ -156,7 +158,7 @@ class VectorTask(_NoReplay):
         if self._mode == AutoresetMode.DISABLED and done.any():
             reset, _ = _call(where, partial(self.env.reset, options={"reset_mask": done}))
             after = after.copy()
-            after[done] = checked_observations(self.spaces, reset, where)[done]
+            after[done] = checked_observations(self.spaces, reset, self.lanes, where)[done]
         self._done = done
         transition = Transition(observation, action, reward, terminated, truncated, reached, stored)
         lane_infos = [_lane_info(infos, lane, self.lanes) for lane in range(self.lanes)]
@@ -191,14 +193,14 @@ class VecEnvTask(_NoReplay):
         self._counter = _EpisodeCounter(self.lanes)
         self.env.seed(derived_seed(self._seed, "training episode", self.resets))
         self.resets += 1
-        return checked_observations(self.spaces, _call("reset", self.env.reset), "reset")
+        return checked_observations(self.spaces, _call("reset", self.env.reset), self.lanes, "reset")
 
     def step(self, observation: np.ndarray, action: np.ndarray) -> Step:
         """Takes one step in each environment."""
         self._steps += 1
         where = f"step {self._steps}"
         next_observation, reward, done, infos = _call(where, self.env.step, self.spaces.env_action(action))
-        after = checked_observations(self.spaces, next_observation, where)
+        after = checked_observations(self.spaces, next_observation, self.lanes, where)
         check_rewards(reward, where)
         reached, truncated = after.copy(), np.zeros(self.lanes, bool)
         for lane in np.flatnonzero(done):
@@ -215,10 +217,28 @@ AnyTask = Task | Tasks | VectorTask | VecEnvTask
 
 def name_of(env: Any) -> str:
     """The id of an environment of any kind; empty if it is not registered."""
+    spec = _spec_of(env)
+    return spec.id if spec else ""
+
+
+def _spec_of(env: Any) -> EnvSpec | None:
+    """How an environment of any kind was registered; None if it was not."""
     spec = env.get_attr("spec")[0] if _is_vec_env(env) else getattr(env, "spec", None)
     if spec is None and isinstance(getattr(env, "envs", None), list):
         spec = env.envs[0].spec
-    return spec.id if spec else ""
+    return spec
+
+
+def make_like(env: Any) -> gym.Env:
+    """A new single environment like this one, or like one of several. Raises unless it was made by its id."""
+    one = env[0] if isinstance(env, list) else env
+    spec = _spec_of(one)
+    if spec is None:
+        raise BadValue("the model's environment has no id to make another one by: pass env, a function that returns a new one")
+    try:
+        return gym.make(spec)
+    except Exception as error:  # a wrapper that does not record its arguments
+        raise BadValue(f"cannot make another {spec.id} with its wrappers: {first_line(error)}; pass env") from None
 
 
 def _is_vec_env(env: Any) -> bool:

@@ -5,6 +5,7 @@
                               model.safetensors          networks, target networks, optimizers
                               model.memory.safetensors   the memory, rows not yet added to it, the running episode
                               evaluations.csv, progress.csv
+                              best.json, best.safetensors   the best model so far, if the run keeps it
 
 A checkpoint is written under a temporary name and renamed once all of it is on disk. The previous one is kept.
 """
@@ -14,15 +15,15 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from time import monotonic
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from gemrl.core.exceptions import ModelFileError, RunBroken
-from gemrl.core.files import TEMPORARY, check_digest, digest_of, read_sealed, sync_folder, write_bytes, write_sealed
+from gemrl.core.files import TEMPORARY, check_digest, digest_of, read_sealed, replacing, sync_folder, write_bytes, write_sealed
 from gemrl.core.links import refuse_links_between
-from gemrl.core.reading import CSV_BYTES, read_limited
+from gemrl.core.reading import CSV_BYTES, open_regular, read_limited
 from gemrl.experiments.schemas import STATE_FILE
 
 if TYPE_CHECKING:
@@ -59,8 +60,8 @@ def folder_of(run: Path) -> Path:
     return run / "checkpoints"
 
 
-def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str, str]) -> Path:
-    """Writes a checkpoint and removes all but the newest ones."""
+def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str, str], files: Sequence[Path] = ()) -> Path:
+    """Writes a checkpoint, with these files of the run, and removes all but the newest ones."""
     refuse_links_between(run, folder_of(run))
     folder_of(run).mkdir(exist_ok=True)
     target = folder_of(run) / f"{model.num_timesteps:09d}"
@@ -70,6 +71,7 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
         model.save(temporary / "model", memory=True)
         digests = {name: write_bytes(temporary / name, text.encode()) for name, text in texts.items()}
         digests["model.json"] = digest_of(temporary / "model.json")
+        digests |= {file.name: _added(file, temporary / file.name) for file in files}
         state = {"format": FORMAT, "sha256": digests, "facts": dict(facts)}
         write_sealed(temporary / "state.json", state, STATE_FILE)
         shutil.rmtree(target, ignore_errors=True)  # an existing one is of the same step
@@ -81,6 +83,13 @@ def write(run: Path, model: Model, facts: Mapping[str, Any], texts: Mapping[str,
     for old in _all(run)[KEPT:]:
         shutil.rmtree(old, ignore_errors=True)  # if it is being read, a later call removes it
     return target
+
+
+def _added(file: Path, target: Path) -> str:
+    """Copies a file of the run into a checkpoint; returns its SHA-256."""
+    with replacing(target) as (copy,), open_regular(file, None) as source:
+        shutil.copyfileobj(source, copy)
+    return digest_of(target)
 
 
 def read(folder: Path) -> Checkpoint:

@@ -55,6 +55,7 @@ def new_run(options: TrainOptions, warn: Callable[[str], None]) -> NewRun:
         "env_timeout": options.env_timeout,
         "tensorboard": options.tensorboard,
         "track": _new_track(options.track),
+        "keep_best": options.keep_best,
         "device": options.device,
         "recipe": recipe.as_dict(),
         "threads": thread_count(),

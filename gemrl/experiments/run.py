@@ -21,6 +21,7 @@ from gemrl.core.text import counted
 from gemrl.core.threads import kept_flags
 from gemrl.envs.vector import make_envs
 from gemrl.experiments import checkpoints, run_folder
+from gemrl.experiments.best_model import BestModel
 from gemrl.experiments.data.sources import read_again
 from gemrl.experiments.description import env_args, env_folder, env_title, environment_of
 from gemrl.experiments.loading import load
@@ -164,10 +165,12 @@ class _Run:
         run = self._run
         recorder = Recorder(self._folder, model.recipe)
         logged_until = recorder.last_step()  # before lines after the checkpoint are dropped
+        best = BestModel(self._folder, kept=run.get("keep_best", False))  # runs that are older do not say
+        best.start(found)
         observation = self._restore(model, recorder, found)
         schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
         clock = checkpoints.Clock(run["checkpoint_every"], model.num_timesteps)
-        write = partial(self._write_checkpoint, model, recorder)
+        write = partial(self._write_checkpoint, model, recorder, best)
         events = self._screen.progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"])
         trackers = opened(self._trackers(model.num_timesteps), run_info(self._folder, run, logged_until))
         with trackers as writing, closing(recorder), closing(schedule.evaluator), closing(events):
@@ -179,6 +182,9 @@ class _Run:
                     continue
                 if metrics := recorder(event):
                     log(logger, metrics, event.step)
+                if event.evaluation:
+                    self._check_present(model)
+                    best.update(model, event.evaluation)
                 if interrupts.asked or event.step >= run["steps"] or clock.due(event.step):
                     clock.measure(write, event.step)
                 if interrupts.asked:
@@ -209,11 +215,12 @@ class _Run:
             )
         return observation
 
-    def _write_checkpoint(self, model: Model, recorder: Recorder) -> None:
-        """Writes a checkpoint of the model and the logs."""
+    def _write_checkpoint(self, model: Model, recorder: Recorder, best: BestModel) -> None:
+        """Writes a checkpoint of the model, the best model and the logs."""
         self._check_present(model)
-        facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts()}
-        checkpoints.write(self._folder, model, facts, recorder.texts())
+        score, files = best.state()
+        facts = {"env": self._run["env"], "env_args": env_args(self._run), "recorder": recorder.facts(), **score}
+        checkpoints.write(self._folder, model, facts, recorder.texts(), files)
 
     def _check_present(self, model: Model) -> None:
         """Raises RunBroken if the run folder was removed, so that nothing is written to where it was."""

@@ -20,6 +20,12 @@ from gemrl.training.model_files import ModelFiles
 
 RUN_FILE = "run.json"
 
+BEST_FILES = ("best.safetensors", "best.json")
+"""The model of a run's best evaluation; the last file has the checksum of the other."""
+
+MODELS = ("model.safetensors", "model.json", *BEST_FILES)
+"""The trained model of a run, and that of its best evaluation."""
+
 
 def holds_run(folder: Path) -> bool:
     """Whether the folder contains a run."""
@@ -46,7 +52,7 @@ def create(folder: Path, description: dict[str, Any]) -> None:
 
 def forget(folder: Path) -> None:
     """Removes the files of a run that did not take a step."""
-    for name in (RUN_FILE, "model.json", "model.safetensors", *LOGS):
+    for name in (RUN_FILE, *MODELS, *LOGS):
         (folder / name).unlink(missing_ok=True)
 
 

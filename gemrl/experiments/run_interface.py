@@ -40,6 +40,8 @@ class TrainOptions:
     data: tuple[str, ...] = ()
     """Paths of recorded trajectories that are in the memory from the start."""
     keep_data: bool = False
+    keep_best: bool = True
+    """Whether the model of the best evaluation is kept beside the last one."""
 
     def __post_init__(self) -> None:
         check_seed("seed", self.seed)

@@ -57,6 +57,7 @@ RUN_FILE = FileKind(
             "xla_flags": AnyText(10_000),
             "data": Items(DATA, 10_000),
             "keep_data": Flag(),
+            "keep_best": Flag(),
         },
     ),
 )
@@ -149,7 +150,7 @@ STATE_FILE = FileKind(
             "sha256": Record({"model.json": DIGEST, "evaluations.csv": DIGEST, "progress.csv": DIGEST}, others=DIGEST),
             "facts": Record(
                 {"recorder": Record({"next": Whole(), "progress": _PROGRESS})},
-                {"env": Text(), "env_args": ARGUMENTS},
+                {"env": Text(), "env_args": ARGUMENTS, "best": Real()},
             ),
         }
     ),

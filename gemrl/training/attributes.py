@@ -12,6 +12,7 @@ from gemrl.agents.protocol import LearningAgent
 from gemrl.algorithms.registry import AnyRecipe
 from gemrl.core.exceptions import BadValue
 from gemrl.core.suggestions import unknown
+from gemrl.envs.actions import ActionSpace
 from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import AnyTask
 from gemrl.training.metrics import Metrics
@@ -48,12 +49,12 @@ class Attributes:
         return self.recipe.settable() if "recipe" in vars(self) else {}
 
     @property
-    def observation_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
+    def observation_space(self) -> gym.Space:
         """The environment's observation space."""
         return self.spaces.observation_space
 
     @property
-    def action_space(self) -> gym.spaces.Box | gym.spaces.Discrete:
+    def action_space(self) -> ActionSpace:
         """The environment's action space."""
         return self.spaces.action_space
 

@@ -51,31 +51,14 @@ class Evaluator:
         self._envs = [make() for _ in range(episodes)]
         if len({id(env.unwrapped) for env in self._envs}) < episodes:
             raise BadValue("the function that makes evaluation environments must return a new one each time")
-        self._seeds = [derived_seed(seed, "evaluation episode", number) for number in range(episodes)]
+        self._seeds = _seeds(seed, episodes)
         self.spaces = Spaces.of(self._envs[0])
         self._cap = cap
 
     def __call__(self, agent: Agent) -> Evaluation:
         """Returns and estimation error of the deterministic policy."""
         episodes = [_Episode(env, seed, self.spaces, agent) for env, seed in zip(self._envs, self._seeds, strict=True)]
-        running, rng = episodes, stream(self._seeds[0], "evaluation actions")
-        for _ in range(self._cap):
-            actions = agent.act(np.stack([episode.observations[-1] for episode in running]))
-            if agent.recipe.evaluation_eps:
-                random = rng.random((len(actions), 1)) < agent.recipe.evaluation_eps
-                actions = np.where(random, self.spaces.layout.random_actions(len(actions), rng), actions)
-            for episode, action in zip(running, actions, strict=True):
-                episode.step(action)
-            running = [episode for episode in running if not episode.over]
-            if not running:
-                break
-        errors = np.concatenate([episode.estimation_errors() for episode in episodes])
-        return Evaluation(
-            tuple(float(sum(episode.rewards)) for episode in episodes),
-            tuple(len(episode.rewards) for episode in episodes),
-            len(running),
-            float(errors.mean()),
-        )
+        return _summary(episodes, _play(agent, episodes, stream(self._seeds[0], "evaluation actions"), self._cap))
 
     def close(self) -> None:
         """Closes the environments."""
@@ -83,11 +66,55 @@ class Evaluator:
             env.close()
 
 
+def evaluate_in(env: gym.Env, agent: Agent, *, episodes: int, seed: int, cap: int = EPISODE_CAP) -> Evaluation:
+    """The same as by an Evaluator, but with one environment, which plays the episodes one after the other."""
+    seeds, spaces, played, capped = _seeds(seed, episodes), Spaces.of(env), list[_Episode](), 0
+    rng = stream(seeds[0], "evaluation actions")
+    for number in seeds:
+        played.append(_Episode(env, number, spaces, agent))
+        capped += _play(agent, played[-1:], rng, cap)
+    return _summary(played, capped)
+
+
+def _seeds(seed: int, episodes: int) -> list[int]:
+    """The seeds of evaluation episodes."""
+    return [derived_seed(seed, "evaluation episode", number) for number in range(episodes)]
+
+
+def _play(agent: Agent, episodes: list[_Episode], rng: np.random.Generator, cap: int) -> int:
+    """Plays episodes to their ends, all as one batch; returns how many were cut off after `cap` steps."""
+    running, layout = episodes, episodes[0].spaces.layout
+    for _ in range(cap):
+        observation = np.stack([episode.observations[-1] for episode in running])
+        actions = agent.act(observation)
+        if agent.recipe.evaluation_eps:
+            random = rng.random((len(actions), 1)) < agent.recipe.evaluation_eps
+            drawn = layout.random_actions(len(actions), rng, layout.split(observation)[1])
+            actions = np.where(random, drawn, actions)
+        for episode, action in zip(running, actions, strict=True):
+            episode.step(action)
+        running = [episode for episode in running if not episode.over]
+        if not running:
+            break
+    return len(running)
+
+
+def _summary(episodes: list[_Episode], capped: int) -> Evaluation:
+    """The results of episodes, of which some were cut off at the cap."""
+    errors = np.concatenate([episode.estimation_errors() for episode in episodes])
+    return Evaluation(
+        tuple(float(sum(episode.rewards)) for episode in episodes),
+        tuple(len(episode.rewards) for episode in episodes),
+        capped,
+        float(errors.mean()),
+    )
+
+
 class _Episode:
     """One evaluation episode with its observations, actions and rewards."""
 
     def __init__(self, env: gym.Env, seed: int, spaces: Spaces, agent: Agent) -> None:
-        self._env, self._spaces, self._agent = env, spaces, agent
+        self._env, self.spaces, self._agent = env, spaces, agent
         self.observations = [checked_reset(env, seed, spaces, "reset for an evaluation")]
         self.actions: list[np.ndarray] = []
         self.rewards: list[float] = []
@@ -96,7 +123,7 @@ class _Episode:
 
     def step(self, action: np.ndarray) -> None:
         """Takes one action [A]."""
-        outcome = checked_step(self._env, action, self._spaces, f"step {len(self.rewards) + 1} of an evaluation")
+        outcome = checked_step(self._env, action, self.spaces, f"step {len(self.rewards) + 1} of an evaluation")
         self.observations.append(outcome.observation)
         self.actions.append(action)
         self.rewards.append(outcome.reward)

@@ -10,6 +10,7 @@ from contextlib import closing, nullcontext
 from typing import Any, NoReturn, Self
 
 import numpy as np
+from gymnasium.spaces import Dict
 
 from gemrl.agents.device import find_device
 from gemrl.agents.making import make_agent
@@ -24,7 +25,7 @@ from gemrl.core.validation import MAX_ENVS, check_number, check_seed
 from gemrl.envs.making import EnvironmentMaker
 from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import MAX_LANES, AnyTask, as_task, check_lanes, make_envs, name_of, spaces_of
-from gemrl.training import saving
+from gemrl.training import judging, saving
 from gemrl.training.attributes import Attributes
 from gemrl.training.callbacks import AnyCallback, CallbackRunner
 from gemrl.training.display import displayed
@@ -38,8 +39,8 @@ from gemrl.training.trackers import opened
 from gemrl.training.trackers.base import RunInfo, Tracker
 from gemrl.training.trackers.tensorboard import TensorBoard, numbered
 
-POLICIES = ("MlpPolicy", "CnnPolicy")
-"""Stable-Baselines3's names of policies for vectors and for images."""
+POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
+"""Stable-Baselines3's names of policies for vectors, images and Dict observations."""
 
 
 class Model(Attributes):
@@ -76,7 +77,10 @@ class Model(Attributes):
         if n_envs > 1 and not isinstance(env, str):
             raise BadValue("n_envs needs an environment id; to use several of your own environments, pass a VectorEnv")
         env_id, env = env if isinstance(env, str) else name_of(env), make_envs(env, n_envs)
-        layout = spaces_of(env).layout
+        spaces = spaces_of(env)
+        if policy == "MultiInputPolicy" and not isinstance(spaces.observation_space, Dict):
+            raise BadValue("MultiInputPolicy is for Dict observations, which this environment does not have; leave it out")
+        layout = spaces.layout
         chosen = recipe(algorithm_for(self.algo, layout)).for_environment(env_id, layout).but(**fields)
         self._setup(chosen, env, seed, device, verbose, tensorboard_log)
 
@@ -271,6 +275,21 @@ class Model(Attributes):
         chosen = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)
         action = self.spaces.env_action(chosen)
         return (action if several else action[0]), state
+
+    def evaluate(self, env: Any = None, episodes: int = 10, *, seed: int | None = None) -> Evaluation:
+        """Plays `episodes` episodes with the deterministic policy: their returns and lengths, and the critics' estimation error.
+
+        `env` is an id, a function that makes an environment, or a gymnasium.Env; by default, new ones like the model's own. The
+        episodes are those of the model's evaluations in training, unless another `seed` is given.
+        """
+        return judging.evaluate(self, env, episodes, seed)
+
+    def q_values(self, observation: Any, action: Any = None) -> np.ndarray:
+        """The mean Q(s, a) of the critics, for one observation [] or a batch [B]; actions are those of the environment.
+
+        Without `action`: of every discrete action [A] or [B, A], or of the policy's action if actions are continuous.
+        """
+        return judging.q_values(self, observation, action)
 
     def save(self, path: str | os.PathLike[str], *, memory: bool = False) -> None:
         """Writes networks and optimizers to `path`.safetensors and everything else that `load` needs to `path`.json.

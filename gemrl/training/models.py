@@ -12,6 +12,12 @@ class GEM(Model):
     algo = "gem"
 
 
+class GEM2(Model):
+    """GEM with what later methods have shown to help: a recipe of our own, beyond the paper."""
+
+    algo = "gem2"
+
+
 class TD3(Model):
     """Twin delayed DDPG (Fujimoto et al., 2018)."""
 
@@ -48,7 +54,7 @@ class MFEC(Model):
     algo = "mfec"
 
 
-MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
+MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEM2, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
 """The model class of each algorithm."""
 
 

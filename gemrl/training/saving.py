@@ -14,7 +14,8 @@ from gemrl.core.exceptions import DAMAGED, GemrlError, ModelFileError, Unsupport
 from gemrl.core.layout import Layout
 from gemrl.core.snapshot import Snapshot
 from gemrl.core.version import __version__
-from gemrl.envs.spaces import Spaces, space_from_dict, space_to_dict
+from gemrl.envs.space_files import space_from_dict, space_to_dict
+from gemrl.envs.spaces import Spaces
 from gemrl.envs.vector import check_lanes, make_envs
 from gemrl.training.model_files import ModelFiles
 from gemrl.training.pytrees import named_arrays, refilled

@@ -7,6 +7,7 @@ functions are pure and run on the device; callers donate the memory, so that it 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import equinox as eqx
@@ -51,6 +52,10 @@ def empty_rows(lanes: int, rows: int, layout: Layout) -> Rows:
     )
 
 
+VALUES = ("q_next", "planned", "q_stored", "q_other")
+"""The columns of a memory with one entry per row and pair of critics. It has the last two only if its planner uses them."""
+
+
 class Memory(eqx.Module):
     """The ring, with the values of next states and the planned returns of each pair of critics."""
 
@@ -62,17 +67,21 @@ class Memory(eqx.Module):
     size: Array  # [E], rows filled
     unplanned: Array  # [E], newest rows that were not planned yet
     q_stored: Array | None = None  # [K, E, N], the value of the action that was taken in the next state, if the planner uses it
+    q_other: Array | None = None  # [K, E, N], the value of the best other action there, if the planner uses it
 
     @staticmethod
-    def empty(lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False, *, host: bool = False) -> Memory:
-        """A memory of `capacity` rows per lane: on the device, or on the host as numpy arrays that are written in place."""
-        check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs, uses_stored), "buffer_size")])
+    def empty(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = (), *, host: bool = False) -> Memory:
+        """A memory of `capacity` rows per lane: on the device, or on the host as numpy arrays that are written in place.
+
+        `extra` names the columns that it has in addition: "q_stored", "q_other".
+        """
+        check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs, extra), "buffer_size")])
         values = np.zeros((pairs, lanes, capacity), np.float32)
         head, size, unplanned = (np.zeros(lanes, np.int32) for _ in range(3))
         frames = Frames.empty(lanes, capacity, layout) if layout.frames > 1 else None
         rows = empty_rows(lanes, capacity, stored(layout))
-        q_stored = np.zeros_like(values) if uses_stored else None
-        memory = Memory(rows, values, np.full_like(values, np.nan), frames, head, size, unplanned, q_stored)
+        more = {name: np.zeros_like(values) for name in extra}
+        memory = Memory(rows, values, np.full_like(values, np.nan), frames, head, size, unplanned, **more)
         return memory if host else jax.tree.map(jnp.array, memory)
 
     @property
@@ -99,8 +108,8 @@ class Memory(eqx.Module):
 
     def values(self) -> dict[str, Array]:
         """Its columns with one entry per row and pair [K, E, N], by name."""
-        found = {"q_next": self.q_next, "planned": self.planned}
-        return found if self.q_stored is None else found | {"q_stored": self.q_stored}
+        found = {name: getattr(self, name) for name in VALUES}
+        return {name: column for name, column in found.items() if column is not None}
 
     @property
     def n_trajectories(self) -> int:
@@ -125,20 +134,20 @@ class Memory(eqx.Module):
         return lengths
 
 
-def row_bytes(layout: Layout, pairs: int, uses_stored: bool = False) -> int:
-    """Bytes of one row: two observations, action, reward, discount, last, two or three values of each pair, and one image."""
+def row_bytes(layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
+    """Bytes of one row: two observations, action, reward, discount, last, two or more values of each pair, and one image."""
     kept = stored(layout)
     image = _image_bytes(layout) if layout.frames > 1 else 0
-    return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + (2 + uses_stored) * pairs) + 1
+    return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + (2 + len(extra)) * pairs) + 1
 
 
-def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False) -> int:
+def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
     """Bytes of a memory of `capacity` rows per lane, with the spare slots for images, without its few counters."""
     spare = (slots(capacity) - capacity) * _image_bytes(layout) if layout.frames > 1 else 0
-    return lanes * (capacity * row_bytes(layout, pairs, uses_stored) + spare)
+    return lanes * (capacity * row_bytes(layout, pairs, extra) + spare)
 
 
-def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False) -> int:
+def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
     """Bytes of the largest array of such a memory."""
     kept = stored(layout)
     images = slots(capacity) * _image_bytes(layout) if layout.frames > 1 else 0
@@ -174,6 +183,7 @@ def insert(memory: Memory, new: Rows, count: Array) -> Memory:
         size,
         jnp.minimum(memory.unplanned + count, size),
         memory.q_stored,
+        memory.q_other,
     )
 
 
@@ -184,7 +194,7 @@ def cut(memory: Memory, lane: Array) -> Memory:
     return eqx.tree_at(lambda m: m.rows, memory, rows)
 
 
-PLANNER_INPUTS = ("reward", "discount", "last", "q_next", "q_stored")
+PLANNER_INPUTS = ("reward", "discount", "last", "q_next", "q_stored", "q_other")
 """The columns that planners take."""
 
 
@@ -204,88 +214,3 @@ def draw(memory: Memory, key: Array, shape: tuple[int, ...], *, planned: bool) -
     lane = jnp.searchsorted(ends, flat, side="right")
     offset = flat - (ends - ready)[lane]
     return RowIndex(lane, ((memory.head - memory.size)[lane] + offset) % memory.capacity, offset)
-
-
-class Chunks:
-    """The newest stale[e] rows of each lane in chunks of about `rows` rows, to be evaluated chunk by chunk."""
-
-    def __init__(self, memory: Memory, stale: Array, rows: int) -> None:
-        lanes = memory.rows.reward.shape[0]
-        self._memory, self._stale, self._width = memory, stale, max(1, rows // lanes)
-        self._lane, self._start = jnp.arange(lanes)[:, None], (memory.head - stale)[:, None]
-        self.count = -(-stale.max() // self._width)
-
-    def next_observations(self, number: Array) -> tuple[Array, Array]:
-        """The lanes [B] of the rows in a chunk, and their next observations as stored [B, *O]."""
-        position = self._position(number)
-        kept = self._memory.rows.next_observation[self._lane, position]
-        lane = jnp.broadcast_to(self._lane, position.shape)
-        return lane.reshape(-1), kept.reshape(position.size, *kept.shape[2:])
-
-    def next_actions(self, number: Array) -> Array:
-        """The actions that were taken in these next observations [B, A]; arbitrary where a trajectory ends."""
-        action = self._memory.rows.action[self._lane, (self._position(number) + 1) % self._memory.capacity]
-        return action.reshape(-1, action.shape[-1])
-
-    def write(self, number: Array, column: Array, values: Array) -> Array:
-        """A column [K, E, N] with the values [K, B] of a chunk's rows written to it."""
-        offset = number * self._width + jnp.arange(self._width)
-        # Rows beyond the stale ones get a position outside the ring, which a scatter drops.
-        position = jnp.where(offset < self._stale[:, None], self._position(number), self._memory.capacity)
-        values = values.reshape(-1, len(self._lane), self._width)
-        return column.at[:, self._lane, position].set(values, mode="drop")
-
-    def _position(self, number: Array) -> Array:
-        return (self._start + number * self._width + jnp.arange(self._width)) % self._memory.capacity
-
-
-def stale_rows(memory: Memory) -> Array:
-    """How many of the newest rows of each lane have values that new rows changed [E]."""
-    if memory.q_stored is None:
-        return memory.unplanned
-    return jnp.minimum(memory.unplanned + 1, memory.size)  # the row before the new ones now has a next action
-
-
-def planner_inputs(memory: Memory) -> dict[str, Array]:
-    """The columns that a planner takes, by name."""
-    columns = memory.rows.columns() | memory.values()
-    return {name: columns[name] for name in PLANNER_INPUTS if name in columns}
-
-
-def plan(memory: Memory, planner: Planner) -> Memory:
-    """The memory with the return of every row planned from its `q_next`."""
-    capacity = memory.capacity
-    position = jnp.arange(capacity)
-    # In this order the unfilled rows come first, then the filled ones from oldest to newest, so nothing follows the newest.
-    to_time = (memory.head[:, None] + position) % capacity
-    to_ring = (position - memory.head[:, None]) % capacity
-
-    def in_time(x: Array) -> Array:
-        return jnp.take_along_axis(x, jnp.broadcast_to(to_time, x.shape), axis=-1)
-
-    returns = planner(**{name: in_time(column) for name, column in planner_inputs(memory).items()})
-    returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
-    age = (memory.head[:, None] - 1 - position) % capacity
-    planned = jnp.where(age < memory.size[:, None], returns, jnp.nan)
-    return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
-
-
-NEWEST = 256
-"""Up to this many new rows per lane, `plan_newest` plans only the end of the memory."""
-
-
-def plan_newest(memory: Memory, planner: Planner) -> Memory:
-    """The same as `plan`, if no `q_next` of a planned row has changed: new rows affect only returns that can reach them."""
-    capacity, window = memory.capacity, planner.rollout_cap - 1 + NEWEST
-    if window >= capacity:
-        return plan(memory, planner)
-    age = jnp.arange(window)[::-1]
-    lane, position = jnp.arange(len(memory.head))[:, None], (memory.head[:, None] - 1 - age) % capacity
-
-    def newest(memory: Memory) -> Memory:
-        returns = planner(**{name: x[..., lane, position] for name, x in planner_inputs(memory).items()})
-        returns = jnp.where(age < memory.size[:, None], returns, jnp.nan)
-        planned = memory.planned.at[:, lane, position].set(returns)
-        return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
-
-    return jax.lax.cond(memory.unplanned.max() <= NEWEST, newest, lambda memory: plan(memory, planner), memory)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.agents.memory.ring import Memory, column_bytes, memory_bytes
+from gemrl.agents.memory.ring import VALUES, Memory, column_bytes, memory_bytes
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import ModelFileError
 from gemrl.core.layout import Layout
@@ -28,10 +30,10 @@ def snapshot_of(memory: Memory) -> Snapshot:
 
 
 def restored(
-    saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, uses_stored: bool = False, *, host: bool = False
+    saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = (), *, host: bool = False
 ) -> Memory:
     """The memory of this shape, restored from a snapshot."""
-    shape = lanes, capacity, layout, pairs, uses_stored
+    shape = lanes, capacity, layout, pairs, extra
     copies = 0 if host else memory_bytes(*shape) + column_bytes(*shape)  # it is filled on the host, then copied to the device
     check_memory([Need("rows", memory_bytes(*shape), "buffer_size"), Need("copying them", copies, "buffer_size")])
     filled, memory = saved.facts["filled"], Memory.empty(*shape, host=True)
@@ -65,4 +67,4 @@ def _images(memory: Memory, count: int) -> dict[str, np.ndarray]:
 
 def _filled(name: str, column: np.ndarray, filled: int) -> np.ndarray:
     """The filled rows of a column, as a view."""
-    return column[:, :, :filled] if name in ("q_next", "planned", "q_stored") else column[:, :filled]
+    return column[:, :, :filled] if name in VALUES else column[:, :filled]

@@ -8,6 +8,7 @@ from typing import Any, Self, TypeVar
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import optax
 
@@ -52,10 +53,18 @@ class Actor(eqx.Module):
         """observation [B, D] -> action [B, A]."""
         return observation.__array_namespace__().tanh(self.body(observation))
 
-    def training(self, observation: Array) -> tuple[Array, Any]:
-        """Actions [B, A] for a gradient step, and the body's statistics after it."""
+    def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """The same actions: there is nothing to draw."""
+        return self(observation)
+
+    def bootstrap(self, observation: Array, noise: Array) -> Array:
+        """The actions whose values the targets use: with smoothing noise [B, A]."""
+        return observation.__array_namespace__().clip(self(observation) + noise, -1, 1)
+
+    def training(self, observation: Array, noise: Array | None) -> tuple[tuple[Array, None], Any]:
+        """Actions [B, A] for a gradient step, without a density, and the body's statistics after it; it needs no noise."""
         output, statistics = self.body.training(observation)
-        return observation.__array_namespace__().tanh(output), statistics
+        return (observation.__array_namespace__().tanh(output), None), statistics
 
     def with_statistics(self, statistics: Any) -> Actor:
         """The same actor with the statistics that `training` returned."""
@@ -110,9 +119,9 @@ def normalized(normalizer: Normalizer | None, observation: Array) -> Array:
     return observation if normalizer is None else normalizer(observation)
 
 
-def adam(learning_rate: float, epsilon: float = 1e-8) -> optax.GradientTransformation:
-    """Adam with the default decay rates."""
-    return optax.adam(learning_rate, eps=epsilon)
+def adam(learning_rate: float, epsilon: float = 1e-8, beta1: float = 0.9) -> optax.GradientTransformation:
+    """Adam, by default with the usual decay rates."""
+    return optax.adam(learning_rate, b1=beta1, eps=epsilon)
 
 
 def adam_start(parameters: Any) -> optax.OptState:
@@ -129,12 +138,17 @@ def descend(
     loss: Callable[[Network], tuple[Array, Any]],
     network: Network,
     state: optax.OptState,
+    max_norm: float = 0.0,
 ) -> tuple[Network, optax.OptState, Array]:
     """One optimizer step. `loss` also returns the network's new statistics, if any.
 
-    Returns the network, the optimizer state, and the loss before the step.
+    Gradients longer than `max_norm` are scaled down to it, unless it is 0. Returns the network, the optimizer state, and the loss
+    before the step.
     """
     (value, statistics), gradient = jax.value_and_grad(loss, has_aux=True)(network)
+    if max_norm:
+        shrink = jnp.minimum(1.0, max_norm / jnp.maximum(optax.tree.norm(gradient), 1e-30))
+        gradient = jax.tree.map(lambda x: x * shrink, gradient)
     change, state = optimizer.update(gradient, state)
     network = optax.apply_updates(network, change)
     return network.with_statistics(statistics) if jax.tree.leaves(statistics) else network, state, value

@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 
 from gemrl.agents.networks.actor_critic import BodyNetwork
+from gemrl.agents.networks.batch_norm import BatchNormNetwork
 from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.networks.residual import ResidualNetwork
-from gemrl.algorithms.bodies import Body, Perceptron, Residual
+from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron, Residual
 from gemrl.core.exceptions import BadValue
 
 Builder = Callable[[np.random.Generator, Any, int, int, int], BodyNetwork]
 """Builds a network from a random generator, a body, and the sizes of input, output and second input."""
 
-NETWORKS: dict[type[Body], Builder] = {Perceptron: MLP.init, Residual: ResidualNetwork.init}
+NETWORKS: dict[type[Body], Builder] = {
+    Perceptron: MLP.init,
+    Residual: ResidualNetwork.init,
+    BatchRenormalized: BatchNormNetwork.init,
+}
 """The builder for each body class."""
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from typing import ClassVar, Self
 
 from gemrl.algorithms.bodies import Body, Perceptron
-from gemrl.algorithms.embeddings import Embedding, NoEmbedding
+from gemrl.algorithms.distributions import Deterministic, Distribution, Gaussian
+from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
 from gemrl.algorithms.losses import ActorObjective, Asymmetric, FirstCritic, Loss, MeanOfCritics
-from gemrl.algorithms.planning import NStep, Planner, Single, Twin
+from gemrl.algorithms.planning import NStep, Planner, Single, Stopping, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
 from gemrl.algorithms.targets import Bound, Fresh, NoBound, Planned, SelfImitation, Targets, Tightening, check_planner
 from gemrl.core.exceptions import BadValue
@@ -23,6 +24,7 @@ class Recipe(BaseRecipe):
     needs: ClassVar[str] = "a Box of observations and continuous actions"
 
     learning_rate: float = number(3e-4, "learning rate of Adam, for actor and critics", 0)
+    max_grad_norm: float = number(0.0, "gradients of a network that are longer than this are scaled down to it; 0: none are", 0)
     buffer_size: int = number(100_000, "capacity of the memory in rows, over all environments")
     learning_starts: int = number(10_000, "steps of uniform random actions before training starts", 0)
     batch_size: int = number(100, "rows per minibatch")
@@ -47,6 +49,9 @@ class Recipe(BaseRecipe):
     separate_batches: bool = choice(False, "each group of critics draws its own minibatch", bool)
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
+    distribution: Distribution = choice(
+        Deterministic(), "the policy: one action per state, or a distribution over actions", Distribution
+    )
     embedding: Embedding = choice(NoEmbedding(), "learned features that actor and critics see in addition", Embedding)
 
     def __post_init__(self) -> None:
@@ -76,8 +81,9 @@ class Recipe(BaseRecipe):
         return self.n_pairs * self.n_critics * self.body.least_weights(layout.size)
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
-        """The recipe with the paper's rollout cap for an environment. One-step targets stay one-step."""
-        return self if self.planner.rollout_cap == 1 else self.but(depth=preset_depth(env_id))
+        """The recipe with the paper's rollout cap for an environment, unless its planner needs none; one step stays one step."""
+        planner = self.planner
+        return self.but(depth=preset_depth(env_id)) if planner.capped_by_task and planner.rollout_cap > 1 else self
 
 
 PRESET_DEPTHS = {"HalfCheetah": 1000, "Ant": 1000, "Swimmer": 1000, "Humanoid": 5, "Walker2d": 5, "Hopper": 5}
@@ -91,6 +97,18 @@ def preset_depth(env_id: str) -> int:
 
 
 GEM = Recipe()
+GEM2 = GEM.but(
+    learning_starts=5_000,
+    tau=1.0,
+    train_freq=20,
+    gradient_steps=40,
+    target_update_interval=40,
+    net_arch=(256, 256),
+    planner=Stopping(),
+    normalize_observations=True,
+    distribution=Gaussian(),
+    embedding=StateAction(128),
+)
 TD3 = GEM.but(
     learning_rate=1e-3,
     buffer_size=1_000_000,

@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from gemrl.algorithms.backward import Backward
 from gemrl.algorithms.bodies import count_weights
 from gemrl.algorithms.bootstraps import Acting, Bootstrap, FirstChoice, FirstNetwork, Greatest, MeanOfMinima, OnlineChoice
 from gemrl.algorithms.losses import Huber, Loss
-from gemrl.algorithms.planning import Planner, Twin, TwinReleased
+from gemrl.algorithms.planning import Planner, Stopping, Twin, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe, choice, linear_schedule, number
-from gemrl.algorithms.targets import Fresh, Planned, Targets, check_planner
+from gemrl.algorithms.targets import Anchor, BestReturn, Fresh, NoAnchor, Planned, Targets, check_planner
 from gemrl.core.env_names import is_atari
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
@@ -25,6 +26,7 @@ class DiscreteRecipe(BaseRecipe):
 
     learning_rate: float = number(2.3e-3, "learning rate of Adam", 0)
     adam_epsilon: float = number(1e-8, "epsilon in the denominator of Adam", 0)
+    max_grad_norm: float = number(0.0, "gradients of a network that are longer than this are scaled down to it; 0: none are", 0)
     buffer_size: int = number(100_000, "capacity of the memory in rows, over all environments")
     learning_starts: int = number(1_000, "steps of uniform random actions before training starts", 0)
     batch_size: int = number(64, "rows per minibatch")
@@ -46,14 +48,17 @@ class DiscreteRecipe(BaseRecipe):
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance; vectors only", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
     students: bool = choice(False, "an extra network per group learns planned returns and acts; the others learn one step", bool)
+    anchor: Anchor = choice(NoAnchor(), "stored returns that Q-values are pulled towards, beside their targets", Anchor)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_planner(self.targets.planner, self.n_pairs, "n_pairs")
+        check_planner(self.targets.planner, self.n_pairs, "n_pairs", discrete=True)
         if isinstance(self.targets, Fresh) and self.targets.subset:
             raise BadValue("subset is for continuous actions only; set it to 0")
         if self.students and not self.targets.stored:
             raise BadValue("students learn planned returns, so they need Planned targets")
+        if self.anchor.stored and self.targets.stored:
+            raise BadValue(f"{type(self.anchor).__name__} stores its own returns, so it needs Fresh targets")
         if self.bootstrap.uses_online and self.targets.stored:
             raise BadValue(f"{type(self.bootstrap).__name__} needs Fresh targets: planned returns use target networks only")
 
@@ -61,6 +66,11 @@ class DiscreteRecipe(BaseRecipe):
     def planner(self) -> Planner:
         """The planner of the targets."""
         return self.targets.planner
+
+    @property
+    def stores_returns(self) -> bool:
+        """Whether values of next states and returns are stored in the memory."""
+        return self.targets.stored or self.anchor.stored
 
     @property
     def target_steps(self) -> int:
@@ -82,7 +92,8 @@ class DiscreteRecipe(BaseRecipe):
 
     def least_parameters(self, layout: Layout) -> int:
         """A lower bound on the number of its parameters, without convolutions and the layer after them."""
-        inputs = 1 if layout.size > LARGEST_VECTOR else layout.size
+        size = layout.unmasked.size
+        inputs = 1 if size > LARGEST_VECTOR else size
         return self.n_networks * count_weights(inputs, self.net_arch)
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
@@ -122,8 +133,11 @@ MINATAR: dict[str, Any] = {
 }
 
 GEM_DISCRETE = DiscreteRecipe()
+GEM2_DISCRETE = GEM_DISCRETE.but(planner=Stopping())
 DQN = GEM_DISCRETE.but(n_pairs=1, n_critics=1, targets=Fresh(), alpha=1.0)
 DDQN = DQN.but(bootstrap=OnlineChoice())
 DUELING = DDQN.but(dueling=True)
 CLIPPED = DQN.but(n_critics=2, bootstrap=FirstChoice(), acting=FirstNetwork())
+EMDQN = DQN.but(anchor=BestReturn())
+EBU = DQN.but(targets=Planned(Backward()))
 RELEASED = GEM_DISCRETE.but(planner=TwinReleased(1000), alpha=1.0, students=True)

@@ -14,7 +14,7 @@ class NearestRecipe(BaseRecipe):
     """Model-free episodic control: a table of best returns for each action, read by nearest neighbours."""
 
     family: ClassVar[str] = "nearest neighbours"
-    needs: ClassVar[str] = "discrete actions"
+    needs: ClassVar[str] = "discrete actions without a mask"
     k: int = number(11, "neighbours whose mean is the value of a new state-action pair")
     projection: int = number(64, "dimension to which longer observations are randomly projected; 0 for no projection", 0)
     rows_per_action: int = number(100_000, "capacity of each action's table; the least recently used rows are replaced")
@@ -49,7 +49,7 @@ class NearestRecipe(BaseRecipe):
 
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn with such observations and actions."""
-        return layout.choices > 0
+        return layout.choices > 0 and not layout.masked
 
     def least_parameters(self, layout: Layout) -> int:
         """The size of its projection, if it has one."""

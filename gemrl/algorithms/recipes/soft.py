@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from gemrl.algorithms.bodies import Body, Perceptron
+from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
 from gemrl.core.layout import Layout
 
@@ -18,6 +18,7 @@ class SoftRecipe(BaseRecipe):
     needs: ClassVar[str] = "a Box of observations and continuous actions"
 
     learning_rate: float = number(3e-4, "learning rate of Adam, for actor, critics and temperature", 0)
+    max_grad_norm: float = number(0.0, "gradients of a network that are longer than this are scaled down to it; 0: none are", 0)
     buffer_size: int = number(1_000_000, "capacity of the memory in rows, over all environments")
     learning_starts: int = number(10_000, "steps of uniform random actions before training starts", 0)
     batch_size: int = number(256, "rows per minibatch")
@@ -25,6 +26,9 @@ class SoftRecipe(BaseRecipe):
     train_freq: int = number(1, "environment steps between two rounds of training")
     gradient_steps: int = number(1, "gradient steps per round")
     target_update_interval: int = number(1, "gradient steps between updates of the target networks")
+    policy_delay: int = number(1, "critic updates per update of actor and temperature")
+    adam_beta1: float = number(0.9, "decay rate of Adam's mean of gradients, for actor and critics", 0, 0.999)
+    joint_critics: bool = choice(False, "critics value a step and the next in one pass, without target networks (CrossQ)", bool)
     body: Body = choice(Perceptron((256, 256), layer_norm=False), "hidden layers of actor and critics", Body)
     n_critics: int = number(2, "critics; the smallest value is used")
     target_entropy_scale: float = number(1.0, "the target entropy is minus this times the number of action dimensions", 0)
@@ -38,3 +42,6 @@ class SoftRecipe(BaseRecipe):
     def least_parameters(self, layout: Layout) -> int:
         """A lower bound on the number of its parameters."""
         return self.n_critics * self.body.least_weights(layout.size)
+
+
+CROSSQ = SoftRecipe(learning_rate=1e-3, policy_delay=3, adam_beta1=0.5, joint_critics=True, body=BatchRenormalized((512, 512)))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gemrl.algorithms import tabular
-from gemrl.algorithms.planning import Planner
+from gemrl.algorithms.planning import Planner, Stopping
 from gemrl.algorithms.recipe import BaseRecipe, choice, linear_schedule, number
 from gemrl.algorithms.tabular import StepSize, TableBootstrap, Tabular
 from gemrl.algorithms.targets import check_planner
@@ -41,7 +41,7 @@ class TabularRecipe(BaseRecipe):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_planner(self.planner, self.tables, "tables")
+        check_planner(self.planner, self.tables, "tables", discrete=True)
         need = self.bootstrap.tables
         if need not in (None, self.tables):
             raise BadValue(f"{self.bootstrap} needs {need} tables: tables must be {need}, not {self.tables}")
@@ -61,4 +61,5 @@ def as_recipe(algorithm: Tabular) -> TabularRecipe:
 
 
 GEM_TABULAR = as_recipe(tabular.GEM)
+GEM2_TABULAR = GEM_TABULAR.but(planner=Stopping())
 Q_LEARNING, DOUBLE_Q, NSTEP_Q = (as_recipe(rule) for rule in (tabular.Q_LEARNING, tabular.DOUBLE_Q, tabular.NSTEP_Q))

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.algorithms.planning import LambdaReturn
 from gemrl.analysis.memory_view import MemoryView, rollouts
 from gemrl.analysis.palette import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE
 from gemrl.core.exceptions import BadValue
@@ -134,7 +133,7 @@ def draw_step(axes: Any, view: View) -> None:
         dots = marker if lengths.size <= MAX_LINEAR else None
         axes.plot(lengths, values[lengths - 1], color=colour, linewidth=1, marker=dots, markersize=3, label=f"V{name}[t, h]")
         planned = float(trajectory.planned[pair, index])
-        if not isinstance(planner, LambdaReturn) and length <= lengths.size:
+        if not planner.mixes and length <= lengths.size:
             axes.annotate("", (length, planned), (length, values[length - 1]), arrowprops={"arrowstyle": "->", "color": colour})
             axes.plot(length, values[length - 1], color=colour, marker=marker, markersize=7, markerfacecolor="white")
         else:

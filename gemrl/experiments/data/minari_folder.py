@@ -18,10 +18,17 @@ from gemrl.core.exceptions import DAMAGED, DataError, MissingExtra
 from gemrl.core.reading import open_regular
 from gemrl.core.resources import memory_left
 from gemrl.core.steps import Trajectory
+from gemrl.envs.recordings import ALL_NAMES, OBSERVED
 from gemrl.envs.spaces import Spaces
-from gemrl.envs.trajectories import ALL_NAMES, checked_trajectories
+from gemrl.envs.trajectories import checked_trajectories
 
 MAIN_FILE = Path("data", "main_data.hdf5")
+
+MAX_DEPTH = 20
+"""How deeply groups of observations may be nested."""
+
+TUPLE_INDEX = re.compile(r"_index_(\d+)")
+"""Minari's name for an entry of a Tuple space."""
 
 DEFLATED = 1100
 """The most that compression can shrink an array. HDF5 would fill what a damaged shape claims beyond that with zeros."""
@@ -62,20 +69,38 @@ def read_minari(folder: Path, spaces: Spaces) -> list[Trajectory]:
 def _arrays(h5py: Any, group: Any, where: str, limit: int) -> dict[str, Any]:
     """The arrays, of at most `limit` bytes, that an episode of a recording may have; and the names of the others."""
     arrays: dict[str, Any] = dict.fromkeys(map(str, group))
-    for name in arrays:
-        if name not in ALL_NAMES:
-            continue
-        dataset = _member(h5py, group, name, where)
-        if isinstance(dataset, h5py.Group):
-            raise DataError(f"{where}: {name} is a group of arrays (of a Dict or Tuple space), not an array: flatten the space")
-        if dataset.dtype.kind not in "biuf":
-            raise DataError(f"{where}: {name} must hold numbers, not {dataset.dtype}; record images with jpeg_encoding=False")
-        if dataset.external or dataset.is_virtual:
-            raise DataError(f"{where}: {name} is stored in another file, which is not read")
-        if dataset.size * dataset.dtype.itemsize > limit:
-            raise DataError(f"{where}: {name} is damaged or too large: its shape is {dataset.shape}")
-        arrays[name] = np.asarray(dataset[()])
+    for name in list(arrays):
+        if name in ALL_NAMES:
+            found = _read(h5py, _member(h5py, group, name, where), name, where, limit)
+            arrays |= found
+            if name not in found:  # it is a group of entries
+                del arrays[name]
     return arrays
+
+
+def _read(h5py: Any, member: Any, name: str, where: str, limit: int, depth: int = 0) -> dict[str, np.ndarray]:
+    """An array by its name; or those of a group by names such as observations/goal, and observations/0 for a Tuple space."""
+    if isinstance(member, h5py.Group):
+        if name.partition("/")[0] not in OBSERVED or depth >= MAX_DEPTH:
+            raise DataError(f"{where}: {name} is a group of arrays (of a Dict or Tuple space), not an array: flatten the space")
+        found: dict[str, np.ndarray] = {}
+        for key in map(str, member):
+            index = TUPLE_INDEX.fullmatch(key)
+            below = f"{name}/{index[1] if index else key}"
+            found |= _read(h5py, _member(h5py, member, key, where), below, where, limit, depth + 1)
+        return found
+    _check_dataset(member, name, where, limit)
+    return {name: np.asarray(member[()])}
+
+
+def _check_dataset(dataset: Any, name: str, where: str, limit: int) -> None:
+    """Raises unless a dataset holds numbers of its own, of at most `limit` bytes."""
+    if dataset.dtype.kind not in "biuf":
+        raise DataError(f"{where}: {name} must hold numbers, not {dataset.dtype}; record images with jpeg_encoding=False")
+    if dataset.external or dataset.is_virtual:
+        raise DataError(f"{where}: {name} is stored in another file, which is not read")
+    if dataset.size * dataset.dtype.itemsize > limit:
+        raise DataError(f"{where}: {name} is damaged or too large: its shape is {dataset.shape}")
 
 
 def _member(h5py: Any, group: Any, name: str, where: str) -> Any:

@@ -15,8 +15,9 @@ from gemrl.core.exceptions import DAMAGED, DataError
 from gemrl.core.reading import open_regular
 from gemrl.core.resources import memory_left
 from gemrl.core.steps import Trajectory
+from gemrl.envs.recordings import is_wanted
 from gemrl.envs.spaces import Spaces
-from gemrl.envs.trajectories import ALL_NAMES, checked_trajectories
+from gemrl.envs.trajectories import checked_trajectories
 
 OF_ARCHIVES = (EOFError, OSError, RuntimeError, struct.error, zipfile.BadZipFile, zlib.error)
 BROKEN = (*DAMAGED, *OF_ARCHIVES, SyntaxError, tokenize.TokenError)
@@ -42,7 +43,7 @@ def _arrays(archive: Any) -> dict[str, Any]:
     """The arrays that a recording may have, and the names of the others, without their content."""
     if not isinstance(archive, np.lib.npyio.NpzFile) or archive.zip is None:
         raise ValueError("it is a single array")
-    wanted = [name for name in archive.files if name in ALL_NAMES]
+    wanted = [name for name in archive.files if is_wanted(name)]
     size = sum(entry.file_size for entry in archive.zip.infolist() if entry.filename.removesuffix(".npy") in wanted)
     if size > memory_left():
         raise ValueError(f"its arrays would take {size:,} bytes, which is more memory than is left")

@@ -15,6 +15,7 @@ GAMES = ("Alien", "Frostbite", "Zaxxon", "BattleZone", "WizardOfWor", "MsPacman"
 PLAIN, STICKY = (tuple(f"ALE/{game}-v5" for game in games) for games in (GAMES, ("Alien", "Frostbite", "MsPacman")))
 MINATAR = tuple(f"MinAtar/{game}-v1" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 DISCRETE = ("gem-discrete", "dqn", "ddqn", "dueling-dqn", "clipped-ddqn")
+EPISODIC = ("gem-discrete", "emdqn", "ebu", "mfec", "dqn")
 ATARI: dict[str, Any] = {"seeds": (0, 1, 2), "steps": 2_500_000, "eval_every": 50_000, "eval_episodes": 5}
 """Steps are agent steps of four frames each. The warm-up is that of the Atari preset, 20,000 steps, for every agent."""
 
@@ -65,6 +66,25 @@ _ALL = (
         (0, 1, 2),
         50_000,
         eval_every=2_500,
+    ),
+    Study(
+        "episodic",
+        "Agents with an episodic memory, and DQN, on CartPole-v1",
+        EPISODIC,
+        ("CartPole-v1",),
+        (0, 1),
+        50_000,
+        ("learning_starts=1000",),
+        2_500,
+    ),
+    Study(
+        "episodic-minatar",
+        "Agents with an episodic memory, and DQN, on MinAtar Breakout",
+        EPISODIC,
+        ("MinAtar/Breakout-v1",),
+        (0, 1),
+        200_000,
+        ("learning_starts=5000",),
     ),
     Study(
         "ladder",

@@ -15,6 +15,7 @@ from gemrl.experiments.studies.folder import PlannedRun
 
 TRAINING_MS = {
     "gem": 16.0,
+    "gem2": 25.0,
     "td3": 5.5,
     "ddpg": 4.0,
     "sac": 8.0,
@@ -27,16 +28,21 @@ TRAINING_MS = {
     "ddqn": 3.0,
     "dueling-dqn": 4.0,
     "clipped-ddqn": 6.0,
+    "emdqn": 4.0,
+    "ebu": 4.0,
     "gem-discrete": 12.0,
+    "gem2-discrete": 12.0,
     "mfec": 4.0,
     "gem-tabular": 0.1,
+    "gem2-tabular": 0.1,
     "q-learning": 0.1,
     "double-q": 0.1,
     "nstep-q": 0.2,
 }
 """Milliseconds of training per environment step, on one thread of the machine used for the results in docs/."""
-ATARI_MS = {"dqn": 14.0, "ddqn": 15.0, "dueling-dqn": 18.0, "clipped-ddqn": 28.0, "gem-discrete": 62.0}
-MINATAR_MS = {"dqn": 1.0, "ddqn": 1.1, "dueling-dqn": 1.3, "clipped-ddqn": 1.6, "gem-discrete": 4.2}
+ATARI_MS = {"dqn": 14.0, "ddqn": 15.0, "dueling-dqn": 18.0, "clipped-ddqn": 28.0, "gem-discrete": 62.0, "gem2-discrete": 62.0}
+MINATAR_MS = {"dqn": 1.0, "ddqn": 1.1, "dueling-dqn": 1.3, "clipped-ddqn": 1.6, "emdqn": 1.8, "ebu": 1.8}
+MINATAR_MS |= {"gem-discrete": 4.2, "gem2-discrete": 4.2}
 """The same for discrete agents on Atari and on MinAtar, whose presets train at other intervals."""
 
 STEP_MS = {"Humanoid": 0.5, "Ant": 0.3, "NoFrameskip": 1.0, "ALE/": 1.0}

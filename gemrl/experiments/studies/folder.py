@@ -186,5 +186,5 @@ def tidy_abandoned(folder: Path) -> None:
 
 def remove_model(folder: Path) -> None:
     """Removes the model of a run and the figure of its learning curve."""
-    for name in ("model.safetensors", "model.json", "learning_curve.png"):
+    for name in (*run_folder.MODELS, "learning_curve.png"):
         (folder / name).unlink(missing_ok=True)

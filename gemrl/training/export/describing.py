@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,6 +10,7 @@ from gymnasium.spaces import Box, Discrete
 
 from gemrl.agents.describing import describe_agent
 from gemrl.core.policy_graph import OBSERVATION, GraphBuilder, PolicyGraph, Port
+from gemrl.envs.actions import Combined
 
 if TYPE_CHECKING:
     from gemrl.envs.spaces import Spaces
@@ -20,23 +22,33 @@ def policy_graph(model: Model) -> PolicyGraph:
     builder, spaces = GraphBuilder(), model.spaces
     result = describe_agent(builder, model.agent, spaces.layout, _agent_observation(builder, spaces))
     action = spaces.action_space
-    if isinstance(action, Discrete):
-        chosen = builder.add("argmax", result)
-        builder.add("add", chosen, builder.array("start", np.int64(action.start)))
-    else:
+    if isinstance(action, Box):
         _scale(builder, action, result)
+    else:
+        _number(builder, spaces, builder.add("argmax", result))
     dtype = "int64" if spaces.layout.states else spaces.layout.dtype
-    shapes = (tuple(space.shape or ()) for space in (spaces.observation_space, action))
-    return builder.graph(*map(Port, shapes, (dtype, str(action.dtype))))
+    shapes = (tuple(space.shape or ()) for space in (spaces.seen, action))
+    graph = builder.graph(*map(Port, shapes, (dtype, str(action.dtype))))
+    entries = spaces.entries if spaces.flattening and spaces.entries[0].path else ()
+    return replace(graph, entries=tuple(("/".join(map(str, entry.path)), entry.size) for entry in entries))
+
+
+def _number(builder: GraphBuilder, spaces: Spaces, chosen: str) -> None:
+    """Adds the conversion of the numbers of discrete actions [B] to actions of the environment."""
+    if isinstance(spaces.action_space, Discrete):
+        builder.add("add", chosen, builder.array("start", np.int64(spaces.action_space.start)))
+    elif isinstance(spaces.actions, Combined):
+        table = builder.array("combinations", spaces.actions.table)
+        builder.add("rows", table, builder.add("reshape", chosen, shape=[1]))
 
 
 def _agent_observation(builder: GraphBuilder, spaces: Spaces) -> str:
     """Observations of the environment as the agent sees them [B, *O]."""
     x, layout = OBSERVATION, spaces.layout
-    if isinstance(spaces.observation_space, Discrete) and spaces.observation_space.start:
-        x = builder.add("subtract", x, builder.array("start", np.int64(spaces.observation_space.start)))
+    if isinstance(spaces.seen, Discrete) and spaces.seen.start:
+        x = builder.add("subtract", x, builder.array("start", np.int64(spaces.seen.start)))
     x = builder.add("cast", x, dtype=layout.dtype)
-    if spaces.observation_space.shape != layout.observation:
+    if spaces.seen.shape != layout.observation:
         x = builder.add("reshape", x, shape=list(layout.observation))
     return x
 

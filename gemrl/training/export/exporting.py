@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Discrete
 
 from gemrl.core.exceptions import ModelFileError, RunFolderError
 from gemrl.core.files import replacing
+from gemrl.core.layout import Layout
 from gemrl.core.policy_graph import PolicyGraph
 from gemrl.training.export.describing import policy_graph
 from gemrl.training.export.formats import Format, format_named
@@ -51,13 +52,24 @@ def _check(model: Model, graph: PolicyGraph, chosen: Format, file: Path) -> None
     """Raises unless the written policy acts like the model."""
     if chosen.run is None:
         return
-    observations = random_observations(model.observation_space, CHECKED)
-    expected, _ = model.predict(observations, deterministic=True)
+    observations, spaces = random_observations(model.spaces.seen, CHECKED), model.spaces
+    if spaces.layout.masked:
+        _add_masks(observations, spaces.layout)
+    expected = spaces.env_action(model.agent.act(np.stack([spaces.converted(one) for one in observations])))
     found = chosen.run(file, observations.astype(graph.observation.dtype))
     error = np.abs(found.astype(np.float64) - expected.astype(np.float64)).reshape(CHECKED, -1).max(axis=1)
     largest = max(1.0, float(np.abs(expected.astype(np.float64)).max()))
     if not (error <= TOLERANCE * largest).mean() >= AGREEING:
         raise ModelFileError(f"{file} does not act like the model: its actions differ by up to {error.max():.2g}")
+
+
+def _add_masks(observations: np.ndarray, layout: Layout) -> None:
+    """Turns the ends of random vectors [n, D + A] into masks that allow at least one action, in place."""
+    mask, rows = observations[:, -layout.choices :], np.arange(len(observations))
+    mask[:] = mask > 0
+    mask[rows, rows % layout.choices] = 1
+    if layout.states:
+        observations[:, 0] = rows % layout.states
 
 
 def random_observations(space: Box | Discrete, count: int) -> np.ndarray:
