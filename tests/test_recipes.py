@@ -211,7 +211,7 @@ def test_settings_from_the_command_line() -> None:
         ("planner=Asymmetric(1)", "planner must be one of NStep"),
         ("bound=SelfImitation()", "needs Fresh targets"),
         ("targets=Fresh(subset=3)", "more critics than n_critics"),
-        ("targets=Twin(3)", "targets must be Planned or Fresh"),
+        ("targets=Twin(3)", "targets must be Planned or PlannedLengths or Fresh"),
     ],
 )
 def test_invalid_settings_are_refused_in_one_line(setting: str, message: str) -> None:

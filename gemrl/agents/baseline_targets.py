@@ -1,8 +1,11 @@
-"""Targets of the baselines: n-step returns of a minibatch (TD3), and bounds on Q-values (SIL, optimality tightening)."""
+"""Targets that are computed for each minibatch: returns of n steps or along planned rollouts, and bounds on Q-values.
+
+Bounds are those of self-imitation learning and optimality tightening."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import jax.numpy as jnp
 
@@ -30,10 +33,39 @@ def _values(value: Value, observation: Array, noise: Array | None, subset: Array
 
 
 def fresh_returns(recipe: Recipe, memory: Memory, drawn: Randomness, value: Value) -> Array:
-    """n-step returns of the drawn rows, bootstrapped from the target networks, within their trajectories. [K, *S]."""
-    rewards, bootstrap_discount, end = n_step(memory, drawn.rows, recipe.targets.planner.rollout_cap)
-    states = memory.rows.next_observation[drawn.rows.lane, end]
-    return rewards + bootstrap_discount * _values(value, states, drawn.noise, drawn.subset)
+    """Returns of the drawn rows, bootstrapped from the target networks, within their trajectories. [K, *S]."""
+    rewards, bootstrap_discount, states = paths(recipe, memory, drawn.rows)
+    if states.ndim == drawn.rows.lane.ndim + 1:  # all pairs have the same rollouts
+        return rewards + bootstrap_discount * _values(value, states, drawn.noise, drawn.subset)
+    values = jnp.stack([_values(value, ends, drawn.noise, drawn.subset) for ends in states])  # [rollout of, value by, *S]
+    pair = jnp.arange(recipe.n_pairs)
+    return rewards + bootstrap_discount * values[pair, pair[::-1] if recipe.planner.swaps else pair]
+
+
+class Paths(NamedTuple):
+    """What a minibatch follows: for the return, add bootstrap_discount * the value of the state at the end.
+
+    Each [*S], or [K, *S] if each pair of critics has rollouts of its own.
+    """
+
+    rewards: Array  # the discounted sum
+    bootstrap_discount: Array
+    states: Array  # [..., D], where it ends
+
+
+def paths(recipe: Recipe, memory: Memory, index: RowIndex) -> Paths:
+    """The rollouts of drawn rows: of n steps, or as planned."""
+    lane, rows = index.lane, memory.rows
+    if memory.length is None or memory.gain is None:
+        rewards, bootstrap_discount, end = n_step(memory, index, recipe.targets.planner.rollout_cap)
+        return Paths(rewards, bootstrap_discount, rows.next_observation[lane, end])
+    planned = memory.length[:, lane, index.position]
+    length = jnp.maximum(planned, 1)  # a row that was not planned yet has a rollout of one step
+    rewards = jnp.where(planned > 0, memory.gain[:, lane, index.position], rows.reward[lane, index.position])
+    end = (index.position + length.astype(int) - 1) % memory.capacity
+    discount = recipe.gamma ** (length - 1) * rows.discount[lane, end]  # before its end no rollout terminates
+    found = Paths(rewards, discount, rows.next_observation[lane, end])
+    return found if recipe.n_pairs > 1 else Paths(*(x[0] for x in found))
 
 
 def bounds(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness, value: Value) -> tuple[Array, Array]:

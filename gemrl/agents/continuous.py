@@ -21,8 +21,8 @@ from gemrl.agents.drawing import Randomness, draw_randomness, smoothing_noise
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
-from gemrl.agents.memory.ring import Memory, Rows
-from gemrl.agents.minibatches import Batch, batch_of, pair_values, state_values
+from gemrl.agents.memory.ring import FOLLOWED, Memory, Rows
+from gemrl.agents.minibatches import Batch, Ends, batch_of, pair_values, state_values
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
 from gemrl.agents.networks.encoder import Encoder, Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
@@ -59,6 +59,9 @@ def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, k
         learner = move_targets(recipe, learner) if due else learner
         memory = refresh(recipe, learner, memory, memory.size if due else stale_rows(memory), key)
         memory = plan(memory, recipe.targets.planner) if due else plan_newest(memory, recipe.targets.planner)
+    elif recipe.targets.every and due:
+        memory = refresh(recipe, learner, memory, memory.size, key)
+        memory = plan(memory, recipe.targets.planner)
     elif isinstance(recipe.bound, SelfImitation) and due:
         memory = refresh(recipe, learner, memory, memory.size, key)
         memory = plan(memory, NStep(recipe.bound.horizon))
@@ -106,7 +109,7 @@ def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array)
 def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Randomness) -> tuple[Learner, tuple[Array, Array]]:
     """One update of the critics and, every policy_delay-th time, of the actor; and both losses (NaN if not computed)."""
     batch = batch_of(recipe, learner, memory, drawn)
-    optimizer = adam(recipe.learning_rate)
+    optimizer = adam(recipe.learning_rate, beta1=recipe.adam_beta1)
     loss = partial(critic_loss, recipe, batch=batch)
     clip = recipe.max_grad_norm
     critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer, clip)
@@ -128,7 +131,9 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
     )
     if learner.encoders is not None:
         learner = eqx.tree_at(lambda x: x.encoders, learner, improved_encoders(recipe, optimizer, learner.encoders, batch))
-    if not recipe.targets.stored:  # with planned returns they move once per round, in update_memory
+    if recipe.joint_critics:
+        learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (policy.actor, critics))
+    elif not recipe.targets.stored:  # with planned returns they move once per round, in update_memory
         moves = updates % recipe.target_update_interval == 0
         learner = jax.lax.cond(moves, partial(move_targets, recipe), lambda learner: learner, learner)
     return learner, (critic_error, actor_error)
@@ -136,12 +141,24 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
 
 def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, Any]:
     """The loss against the returns R plus the penalty for leaving the bounds, over all critics; and the bodies' statistics."""
-    q, statistics = critics.training(batch.observation, batch.action)
-    loss = recipe.loss(q - batch.returns).mean(axis=-1).sum()
+    if isinstance(batch.returns, Ends):
+        q, returns, statistics = joint_values(critics, batch, batch.returns)
+    else:
+        returns = batch.returns
+        q, statistics = critics.training(batch.observation, batch.action)
+    loss = recipe.loss(q - returns).mean(axis=-1).sum()
     if batch.lower is not None and batch.upper is not None:
         outside = jnp.maximum(batch.lower - q, 0) ** 2 + jnp.maximum(q - batch.upper, 0) ** 2
         loss = loss + recipe.bound.weight * outside.mean(axis=-1).sum()
     return loss, statistics
+
+
+def joint_values(critics: Critics, batch: Batch, ends: Ends) -> tuple[Array, Array, Any]:
+    """Q(s, a) [C, B] and the returns [B], from one pass over a minibatch and the ends of its rollouts; and the statistics."""
+    pairs = (batch.observation, ends.observation), (batch.action, ends.action)
+    both, statistics = critics.training(*(jnp.concatenate(x) for x in pairs))
+    q, value = jnp.split(both, 2, axis=-1)
+    return q, ends.rewards + ends.discount * jax.lax.stop_gradient(value).min(axis=0), statistics
 
 
 def actor_loss(
@@ -223,21 +240,33 @@ def work(recipe: Recipe, layout: Layout) -> Work:
     drawn = recipe.batch_size * (recipe.n_pairs if recipe.separate_batches else 1)
     if isinstance(recipe.bound, Tightening):
         drawn *= 1 + 2 * recipe.bound.reach  # the rows before and after each one
-    plans = recipe.targets.stored or recipe.bound.every is not None
+    plans = bool(recipe.targets.stored or recipe.targets.every or recipe.bound.every)
     networks = recipe.n_pairs * recipe.n_critics + 1
     return Work(*actor_critic_size(recipe.body, layout, networks, recipe.embedding.features), drawn, plans)
+
+
+def update_period(recipe: Recipe) -> int | None:
+    """Environment steps between two updates of what the memory stores; None if it stores neither returns nor rollouts."""
+    return recipe.target_update_interval if recipe.targets.stored else recipe.targets.every or recipe.bound.every
+
+
+def extra_columns(recipe: Recipe) -> tuple[str, ...]:
+    """What the memory stores in addition: values of next actions that the planner needs, and rollouts to follow."""
+    if recipe.targets.every:
+        return *recipe.planner.extra, *FOLLOWED
+    return recipe.planner.extra if recipe.targets.stored else ()
 
 
 FAMILY = Family(
     work=work,
     init_learner=init_learner,
     train_round=train_round,
-    update_period=lambda recipe: recipe.target_update_interval if recipe.targets.stored else recipe.bound.every,
+    update_period=update_period,
     policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, learner.encoder)),
     act=act,
     explore=explore,
     sample=sample,
     values=mean_values,
     groups=lambda recipe: recipe.n_pairs,
-    uses_stored=lambda recipe: recipe.targets.stored and recipe.planner.uses_stored,
+    extra=extra_columns,
 )

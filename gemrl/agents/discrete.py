@@ -181,5 +181,5 @@ FAMILY = Family(
     sample=lambda recipe, policy, observation, _: act(recipe, policy, observation),
     values=mean_value,
     groups=lambda recipe: recipe.n_pairs,
-    uses_stored=lambda recipe: recipe.targets.stored and recipe.planner.uses_stored,
+    extra=lambda recipe: recipe.planner.extra if recipe.targets.stored else (),
 )

@@ -39,9 +39,9 @@ def draw_randomness(recipe: Recipe, memory: Memory, key: Array, rows: RowIndex |
         rows = draw(memory, row_key, shape, planned=recipe.targets.stored)
     shape, actions = rows.lane.shape, memory.rows.action.shape[-1]
     noise = subset = ahead = policy = None
-    if isinstance(recipe.targets, Fresh):
+    if not recipe.targets.stored:
         noise = smoothing_noise(recipe, noise_key, (*shape, actions))
-        if recipe.targets.subset:
+        if isinstance(recipe.targets, Fresh) and recipe.targets.subset:
             subset = jax.random.permutation(subset_key, recipe.n_critics)[: recipe.targets.subset]
     if isinstance(recipe.bound, Tightening):
         ahead = smoothing_noise(recipe, ahead_key, (*shape, recipe.bound.reach, actions))

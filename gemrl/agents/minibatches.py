@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from gemrl.agents.baseline_targets import bounds, fresh_returns
+from gemrl.agents.baseline_targets import bounds, fresh_returns, paths
 from gemrl.agents.drawing import Randomness
 from gemrl.agents.learner import Learner
 from gemrl.agents.memory.ring import Memory
@@ -18,12 +18,21 @@ from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
 
 
+class Ends(NamedTuple):
+    """Where the rollouts of a minibatch end, for critics that value it in the same pass as the minibatch."""
+
+    rewards: Array  # [B], along the rollouts, in the units of the networks
+    discount: Array  # [B]
+    observation: Array  # [B, D], what critics see
+    action: Array  # [B, A]
+
+
 class Batch(NamedTuple):
     """A minibatch for C critics: one that they share, or one for each."""
 
     observation: Array  # [B, D] or [C, B, D], what critics see of normalized observations
     action: Array  # [B, A] or [C, B, A]
-    returns: Array  # [C, B], the targets of each critic; [K, 1 or C, B] if each regresses on the returns of all groups
+    returns: Array | Ends  # [C, B], the targets of each critic; [K, 1 or C, B] if each regresses on the returns of all groups
     lower: Array | None  # [C, B], bounds that the Q-values are pushed into
     upper: Array | None  # [C, B]
     states: Array  # [B, D], the states that the actor is updated on, normalized
@@ -39,10 +48,6 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     The critics of a group share its minibatch, its returns and its bounds.
     """
     lane, position, _ = drawn.rows
-    value = partial(state_values, recipe, learner)
-    stored = recipe.targets.stored
-    returns = memory.planned[:, lane, position] if stored else fresh_returns(recipe, memory, drawn, value)
-    lower, upper = bounds(recipe, learner, memory, drawn, value) if recipe.bound.weight else (None, None)
     observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
     action, states = memory.rows.action[lane, position], observation[0]
     actions, encoder, following = action[0], learner.encoder, None
@@ -50,19 +55,43 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
         following = normalized(learner.normalizer, memory.rows.next_observation[lane[0], position[0]])
     group = jnp.arange(recipe.n_pairs * recipe.n_critics) // recipe.n_critics  # of each critic
     batch = group if recipe.separate_batches else jnp.zeros_like(group)  # and the minibatch that it is trained on
+    lower = upper = None
+    if recipe.bound.weight:
+        limits = bounds(recipe, learner, memory, drawn, partial(state_values, recipe, learner))
+        lower, upper = (for_networks(learner, limit[group, batch]) for limit in limits)
+    returns: Array | Ends
+    if recipe.joint_critics:
+        returns = ends_of(recipe, learner, memory, drawn)
+    else:
+        returns = returns_of(recipe, learner, memory, drawn, group, batch)
     if recipe.separate_batches:
         observation, action = observation[batch], action[batch]
     else:
         observation, action = states, action[0]
+    observation = seen_pairs(encoder, observation, action)
+    return Batch(observation, action, returns, lower, upper, states, actions, following, encoder, drawn.policy)
+
+
+def returns_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness, group: Array, batch: Array) -> Array:
+    """The returns that each critic regresses on, from the memory or from the target networks, in the units of the networks."""
+    if recipe.targets.stored:
+        returns = memory.planned[:, drawn.rows.lane, drawn.rows.position]
+    else:
+        returns = fresh_returns(recipe, memory, drawn, partial(state_values, recipe, learner))
     if not recipe.regress_on_both:
         returns = returns[group, batch]
     elif recipe.separate_batches:
         returns = returns[:, batch]
-    lower, upper = (x if x is None else for_networks(learner, x[group, batch]) for x in (lower, upper))
-    observation = seen_pairs(encoder, observation, action)
-    return Batch(
-        observation, action, for_networks(learner, returns), lower, upper, states, actions, following, encoder, drawn.policy
-    )
+    return for_networks(learner, returns)
+
+
+def ends_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness) -> Ends:
+    """Where the rollouts of the drawn rows [1, B] end, with the policy's actions there."""
+    assert drawn.noise is not None
+    rewards, discount, states = (x[0] for x in paths(recipe, memory, drawn.rows))
+    states = normalized(learner.normalizer, states)
+    action = learner.target_actor.bootstrap(seen_states(learner.encoder, states), drawn.noise[0])
+    return Ends(for_networks(learner, rewards), discount, seen_pairs(learner.encoder, states, action), action)
 
 
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:

@@ -51,8 +51,8 @@ class Family(NamedTuple):
     """The mean Q(s, a) of a learner's critics."""
     groups: Callable[[Any], int]
     """How many estimates the memory stores for each row."""
-    uses_stored: Callable[[Any], bool] = lambda recipe: False
-    """Whether the memory stores values of next actions too: those that the planner needs."""
+    extra: Callable[[Any], tuple[str, ...]] = lambda recipe: ()
+    """The names of columns that the memory has in addition: values of next actions, and planned rollouts."""
     work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
     """What it computes with, to estimate the memory that it needs."""
 
@@ -82,9 +82,8 @@ class OffPolicyAgent:
     def _divide_memory(self, lanes: int) -> None:
         """Divides an empty memory into this many lanes: one for each environment, and one more for data that is kept."""
         capacity = max(1, self.recipe.buffer_size // lanes)
-        recipe: Any = self.recipe  # it has a planner if its family stores values of next actions
-        extra = recipe.planner.extra if self._family.uses_stored(recipe) else ()
-        self._memory_shape = Shape(lanes, capacity, self._layout, self._family.groups(self.recipe), extra)
+        groups, extra = self._family.groups(self.recipe), self._family.extra(self.recipe)
+        self._memory_shape = Shape(lanes, capacity, self._layout, groups, extra)
         self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), self._layout, self.recipe.reward_bound)
 

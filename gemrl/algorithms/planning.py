@@ -52,6 +52,10 @@ class Planner(ABC):
     """The name of the field that caps the length of rollouts."""
     mixes: ClassVar[bool] = False
     """Whether a return mixes several rollouts, rather than being the value of one."""
+    bootstraps: ClassVar[bool] = True
+    """Whether every rollout ends with the value of a state, unless its trajectory terminated."""
+    swaps: ClassVar[bool] = False
+    """Whether, of two estimates, the other one values the rollout that one chooses."""
     estimates: ClassVar[int | None] = None
     """How many estimates of the next state it needs, one per group of critics; None if any number works."""
     uses_stored: ClassVar[bool] = False
@@ -64,7 +68,15 @@ class Planner(ABC):
     def __post_init__(self) -> None:
         check_number(self.cap, self.rollout_cap, 1, whole=True)
 
-    def __call__(
+    def __call__(self, *inputs: Array, **named: Array) -> Array:
+        """Planned returns [K, *B, N]; the inputs are those of `rollouts`."""
+        return self.rollouts(*inputs, **named).other
+
+    def chosen(self, *inputs: Array, **named: Array) -> Array:
+        """The lengths h* of the chosen rollouts [K, *B, N]; the inputs are those of `rollouts`."""
+        return self.rollouts(*inputs, **named).length
+
+    def rollouts(
         self,
         reward: Array,
         discount: Array,
@@ -72,23 +84,9 @@ class Planner(ABC):
         q_next: Array,
         q_stored: Array | None = None,
         q_other: Array | None = None,
-    ) -> Array:
-        """Planned returns [K, *B, N]."""
-        return self._rollout(reward, discount, last, q_next, NextActions(q_stored, q_other)).other
-
-    def chosen(
-        self,
-        reward: Array,
-        discount: Array,
-        last: Array,
-        q_next: Array,
-        q_stored: Array | None = None,
-        q_other: Array | None = None,
-    ) -> Array:
-        """The lengths h* of the chosen rollouts [K, *B, N]."""
-        return self._rollout(reward, discount, last, q_next, NextActions(q_stored, q_other)).length
-
-    def _rollout(self, reward: Array, discount: Array, last: Array, q_next: Array, actions: NextActions) -> Rollout:
+    ) -> Rollout:
+        """The rollout behind each return: from rewards, discounts and ends [*B, N], and values of next states [K, *B, N]."""
+        actions = NextActions(q_stored, q_other)
         reward, discount, last, q_next = _as_arrays(reward, discount, last, q_next)
         if self.uses_stored and (actions.stored is None or actions.stored.shape != q_next.shape):
             raise BadValue(f"{self} also needs q_stored [K, N], the value of the action that was taken in the next state")
@@ -165,6 +163,7 @@ class Twin(Planner):
 
     depth: int = 5
     estimates: ClassVar[int | None] = 2
+    swaps: ClassVar[bool] = True
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
         return fold(reward, discount, last, q_next, _other(q_next), self.depth)
@@ -178,11 +177,12 @@ class Stopping(Planner):
     A rollout goes on to the next row only if the action taken there is worth, by the estimate that chooses, at least what the
     policy's action is worth, up to `margin`. It ends otherwise, and the other estimate values the state where it ends. Since the
     decision does not depend on the rewards that follow, lucky rewards are not preferred, as they are by a maximum of returns.
+    With one estimate alone, the estimate that chooses also values the end.
     """
 
     depth: int = 1000
     margin: float = 0.0
-    estimates: ClassVar[int | None] = 2
+    swaps: ClassVar[bool] = True
     uses_stored: ClassVar[bool] = True
     capped_by_task: ClassVar[bool] = False
 
@@ -194,7 +194,8 @@ class Stopping(Planner):
         return self.rollout(reward, discount, last | (actions.stored < q_next - self.margin), q_next)
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
-        return fold(reward, discount, last, q_next, _other(q_next), self.depth, longest=True)
+        value = q_next if q_next.shape[0] == 1 else _other(q_next)
+        return fold(reward, discount, last, q_next, value, self.depth, longest=True)
 
 
 @part
@@ -208,6 +209,8 @@ class TwinReleased(Planner):
 
     depth: int = 5
     estimates: ClassVar[int | None] = 2
+    swaps: ClassVar[bool] = True
+    bootstraps: ClassVar[bool] = False
 
     def rollout(self, reward: Array, discount: Array, last: Array, q_next: Array) -> Rollout:
         xp = q_next.__array_namespace__()
@@ -222,6 +225,7 @@ class TwinReleased(Planner):
             xp.where(nothing_after, tail.own, best.own),
             xp.maximum(value, one_step),
             xp.where(one_step > value, 1, length),
+            xp.where(one_step > value, reward, xp.where(nothing_after, tail.reward, best.reward)),
         )
 
 

@@ -18,6 +18,7 @@ class Rollout(NamedTuple):
     own: Array  # its value by the estimate that chose it
     other: Array  # its value by the estimate that evaluates it, which is the return
     length: Array
+    reward: Array  # the discounted sum of the rewards along it
 
 
 class Window(NamedTuple):
@@ -46,7 +47,8 @@ def _fold(reward: Array, discount: Array, last: Array, choose: Array, value: Arr
     end = last | (xp.arange(count) == count - 1)
     # Padding after the last row lets each join look ahead by slicing, which drops the padding step by step.
     end, reward, discount, choose, value = (_padded(x, depth - 1) for x in (end, reward, discount, choose, value))
-    best = Rollout(reward + discount * choose, reward + discount * value, xp.ones(choose.shape, dtype=xp.int32))
+    length, along = xp.ones(choose.shape, dtype=xp.int32), xp.broadcast_to(reward, choose.shape)
+    best = Rollout(reward + discount * choose, reward + discount * value, length, along)
     window, size = Window(xp.where(end, -np.inf, reward), discount), 1
     rest, steps = None, 0  # a window of the steps by which depth exceeds a power of two
     left = depth - (1 << depth.bit_length() - 1)
@@ -81,6 +83,7 @@ def _join(first: Rollout, window: Window, size: int, then: Rollout, longest: boo
         xp.where(take, own, first.own),
         xp.where(take, other, first.other),
         xp.where(take, size + then.length, first.length),
+        xp.where(take, window.reward + window.discount * then.reward, first.reward),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from gemrl.algorithms.parts import part, parts_of
-from gemrl.algorithms.planning import NStep, Planner, Twin
+from gemrl.algorithms.planning import NStep, Planner, Stopping, Twin
 from gemrl.core.exceptions import BadValue
 from gemrl.core.validation import check_number
 
@@ -27,6 +27,8 @@ class Targets(ABC):
 
     stored: ClassVar[bool]
     """Whether returns are planned over the whole memory and stored in it, or computed for each minibatch."""
+    every: int | None = None
+    """Environment steps between two plans of stored rollouts; None if it stores none."""
 
     @property
     @abstractmethod
@@ -41,6 +43,26 @@ class Planned(Targets):
 
     planner: Planner = Twin(5)
     stored: ClassVar[bool] = True
+
+
+@part
+@dataclass(frozen=True)
+class PlannedLengths(Targets):
+    """Rollouts planned over the whole memory and stored in it; their returns are computed for each minibatch.
+
+    The plan says how far the rollout of each row goes, and what rewards are on the way. The value of the state where it ends is
+    computed with each minibatch, so that returns follow the networks at every gradient step. Rows are planned every `every`
+    environment steps; until then a new row has a rollout of one step. Target networks are updated by gradient steps.
+    """
+
+    planner: Planner = Stopping()
+    every: int = 500
+    stored: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check_number("every", self.every, 1, whole=True)
+        if isinstance(self.planner, Planner) and (self.planner.mixes or not self.planner.bootstraps):
+            raise BadValue(f"PlannedLengths needs a planner whose rollouts all bootstrap where they end, not {self.planner}")
 
 
 @part

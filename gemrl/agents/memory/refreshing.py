@@ -58,7 +58,7 @@ def planner_inputs(memory: Memory) -> dict[str, Array]:
 
 
 def plan(memory: Memory, planner: Planner) -> Memory:
-    """The memory with the return of every row planned from its `q_next`."""
+    """The memory with the return of every row planned from its `q_next`, and its rollout, if minibatches follow it."""
     capacity = memory.capacity
     position = jnp.arange(capacity)
     # In this order the unfilled rows come first, then the filled ones from oldest to newest, so nothing follows the newest.
@@ -68,11 +68,18 @@ def plan(memory: Memory, planner: Planner) -> Memory:
     def in_time(x: Array) -> Array:
         return jnp.take_along_axis(x, jnp.broadcast_to(to_time, x.shape), axis=-1)
 
-    returns = planner(**{name: in_time(column) for name, column in planner_inputs(memory).items()})
-    returns = jnp.take_along_axis(returns, jnp.broadcast_to(to_ring, returns.shape), axis=-1)
+    def in_ring(x: Array) -> Array:
+        return jnp.take_along_axis(x, jnp.broadcast_to(to_ring, x.shape), axis=-1)
+
+    rollouts = planner.rollouts(**{name: in_time(column) for name, column in planner_inputs(memory).items()})
     age = (memory.head[:, None] - 1 - position) % capacity
-    planned = jnp.where(age < memory.size[:, None], returns, jnp.nan)
-    return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+    filled = age < memory.size[:, None]
+    planned = jnp.where(filled, in_ring(rollouts.other), jnp.nan)
+    memory = eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
+    if memory.length is None:
+        return memory
+    length = jnp.where(filled, in_ring(rollouts.length), 0).astype(memory.length.dtype)
+    return eqx.tree_at(lambda m: (m.length, m.gain), memory, (length, in_ring(rollouts.reward)))
 
 
 NEWEST = 256

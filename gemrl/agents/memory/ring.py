@@ -52,8 +52,11 @@ def empty_rows(lanes: int, rows: int, layout: Layout) -> Rows:
     )
 
 
-VALUES = ("q_next", "planned", "q_stored", "q_other")
-"""The columns of a memory with one entry per row and pair of critics. It has the last two only if its planner uses them."""
+VALUES = ("q_next", "planned", "q_stored", "q_other", "length", "gain")
+"""The columns of a memory with one entry per row and pair of critics. It has the last four only if its recipe uses them."""
+
+FOLLOWED = ("length", "gain")
+"""Those that describe a planned rollout, so that minibatches can compute its return."""
 
 
 class Memory(eqx.Module):
@@ -68,12 +71,14 @@ class Memory(eqx.Module):
     unplanned: Array  # [E], newest rows that were not planned yet
     q_stored: Array | None = None  # [K, E, N], the value of the action that was taken in the next state, if the planner uses it
     q_other: Array | None = None  # [K, E, N], the value of the best other action there, if the planner uses it
+    length: Array | None = None  # [K, E, N], the steps of the planned rollout, 0 where not planned, if minibatches follow it
+    gain: Array | None = None  # [K, E, N], the discounted sum of the rewards along it
 
     @staticmethod
     def empty(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = (), *, host: bool = False) -> Memory:
         """A memory of `capacity` rows per lane: on the device, or on the host as numpy arrays that are written in place.
 
-        `extra` names the columns that it has in addition: "q_stored", "q_other".
+        `extra` names the columns that it has in addition: "q_stored", "q_other", "length", "gain".
         """
         check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs, extra), "buffer_size")])
         values = np.zeros((pairs, lanes, capacity), np.float32)
@@ -184,6 +189,8 @@ def insert(memory: Memory, new: Rows, count: Array) -> Memory:
         jnp.minimum(memory.unplanned + count, size),
         memory.q_stored,
         memory.q_other,
+        None if memory.length is None else memory.length.at[:, lanes, position].set(0, mode="drop"),
+        memory.gain,
     )
 
 

@@ -11,7 +11,17 @@ from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
 from gemrl.algorithms.losses import ActorObjective, Asymmetric, FirstCritic, Loss, MeanOfCritics
 from gemrl.algorithms.planning import NStep, Planner, Single, Stopping, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
-from gemrl.algorithms.targets import Bound, Fresh, NoBound, Planned, SelfImitation, Targets, Tightening, check_planner
+from gemrl.algorithms.targets import (
+    Bound,
+    Fresh,
+    NoBound,
+    Planned,
+    PlannedLengths,
+    SelfImitation,
+    Targets,
+    Tightening,
+    check_planner,
+)
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 
@@ -35,18 +45,22 @@ class Recipe(BaseRecipe):
         100, "environment steps between updates of the target networks (the paper's u); gradient steps if targets are Fresh"
     )
     policy_delay: int = number(2, "critic updates per actor update (the paper's p)")
+    adam_beta1: float = number(0.9, "decay rate of Adam's mean of gradients", 0, 0.999)
     target_policy_noise: float = number(0.2, "standard deviation of the noise on bootstrapped actions, for actions in [-1, 1]", 0)
     target_noise_clip: float = number(0.5, "this noise is clipped to +- this value", 0)
     exploration_noise: float = number(0.1, "standard deviation of the exploration noise, for actions in [-1, 1]", 0)
     body: Body = choice(Perceptron(), "hidden layers of actor and critics", Body)
     n_pairs: int = number(2, "groups of critics, each with its own value estimate; Twin needs two")
     n_critics: int = number(2, "critics per group; the smallest value is the group's estimate")
-    targets: Planned | Fresh = choice(Planned(Twin(5)), "how the critics' targets are computed", Targets)
+    targets: Planned | PlannedLengths | Fresh = choice(Planned(Twin(5)), "how the critics' targets are computed", Targets)
     loss: Loss = choice(Asymmetric(0.25), "loss of the critics", Loss)
     bound: NoBound | SelfImitation | Tightening = choice(NoBound(), "bounds that the critics' values are pushed into", Bound)
     regress_on_both: bool = choice(False, "each critic regresses on the returns of all groups, not only of its own", bool)
     actor_objective: ActorObjective = choice(MeanOfCritics(), "critics that the policy maximizes", ActorObjective)
     separate_batches: bool = choice(False, "each group of critics draws its own minibatch", bool)
+    joint_critics: bool = choice(
+        False, "critics value a step and the end of its rollout in one pass, without target networks (CrossQ)", bool
+    )
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
     distribution: Distribution = choice(
@@ -59,8 +73,21 @@ class Recipe(BaseRecipe):
         check_planner(self.targets.planner, self.n_pairs, "n_pairs")
         if isinstance(self.targets, Fresh) and self.targets.subset > self.n_critics:
             raise BadValue(f"subset={self.targets.subset} draws more critics than n_critics={self.n_critics}")
-        if self.targets.stored and self.bound.every:
+        if (self.targets.stored or self.targets.every) and self.bound.every:
             raise BadValue(f"{type(self.bound).__name__} stores its own returns, so it needs Fresh targets")
+        if self.joint_critics:
+            self._check_joint()
+
+    def _check_joint(self) -> None:
+        """Raises if a field does not fit critics that value a step and the end of its rollout in one pass."""
+        if self.targets.stored:
+            raise BadValue("joint_critics needs targets that are computed for each minibatch: Fresh or PlannedLengths")
+        if isinstance(self.targets, Fresh) and self.targets.subset:
+            raise BadValue("joint_critics uses all critics, so targets cannot have a subset")
+        if self.n_pairs != 1:
+            raise BadValue(f"joint_critics needs n_pairs=1, not {self.n_pairs}")
+        if self.bound.weight:
+            raise BadValue(f"joint_critics does not work with {type(self.bound).__name__}: set bound=NoBound()")
 
     @property
     def planner(self) -> Planner:

@@ -53,6 +53,8 @@ class DiscreteRecipe(BaseRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_planner(self.targets.planner, self.n_pairs, "n_pairs", discrete=True)
+        if self.targets.every:
+            raise BadValue("PlannedLengths needs continuous actions; for discrete ones targets are Planned or Fresh")
         if isinstance(self.targets, Fresh) and self.targets.subset:
             raise BadValue("subset is for continuous actions only; set it to 0")
         if self.students and not self.targets.stored:

@@ -141,7 +141,7 @@ def draw_step(axes: Any, view: View) -> None:
         axes.plot(length, planned, color=colour, marker="*", markersize=11, linestyle="", markeredgecolor=BLACK, zorder=4)
     axes.plot([], [], color=GREY, marker="o", markersize=7, linestyle="", markerfacecolor="white", label="chosen h*")
     axes.plot([], [], color=GREY, marker="*", markersize=9, linestyle="", markeredgecolor=BLACK, label="planned return")
-    exchange = ": chosen by one pair, valued by the other" if planner.estimates == 2 else ""
+    exchange = ": chosen by one pair, valued by the other" if planner.swaps and trajectory.pairs == 2 else ""
     axes.set(xlabel="rollout length h", ylabel="V[t, h]", title=f"step t = {view.step:,}{exchange}")
     _count_lengths(axes.xaxis, int(np.isfinite(view.values[0, index]).sum()))
     axes.margins(y=0.15)
