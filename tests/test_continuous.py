@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 import scipy.stats
 
+from gemrl.agents.acting import explore
 from gemrl.agents.continuous import (
     FAMILY,
-    explore,
     gradient_step,
     move_targets,
     train_round,
@@ -466,6 +466,7 @@ OTHER_VALUES = {
     "exploration_noise": 0.3,
     "targets": Planned(Single(5)),
     "max_grad_norm": 0.1,
+    "adam_beta1": 0.5,
 }
 """A value other than the default for each of these fields."""
 TESTED_ABOVE = {
@@ -482,7 +483,7 @@ TESTED_ABOVE = {
     "bound",
 }
 TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches"}
-TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution"}
+TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution", "joint_critics"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 

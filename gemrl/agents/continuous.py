@@ -1,8 +1,8 @@
 """GEM and its relatives with a deterministic policy: Algorithms 1 and 2 of the paper as one compiled round of training.
 
-Read it from top to bottom: a round (Algorithm 1), the update of the memory (Algorithm 2), the gradient steps with their losses,
-and acting. What a gradient step draws is in drawing.py; its minibatch, and the state values that the memory stores too, are in
-minibatches.py.
+Read it from top to bottom: a round (Algorithm 1), the update of the memory (Algorithm 2), and the gradient steps with their
+losses. What a gradient step draws is in drawing.py; its minibatch, and the state values that the memory stores too, are in
+minibatches.py; acting is in acting.py.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 
+from gemrl.agents.acting import Policy, act, explore, sample
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.drawing import Randomness, draw_randomness, smoothing_noise
 from gemrl.agents.footprint import Work, actor_critic_size
@@ -24,9 +24,9 @@ from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
 from gemrl.agents.memory.ring import FOLLOWED, Memory, Rows
 from gemrl.agents.minibatches import Batch, Ends, batch_of, pair_values, state_values
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
-from gemrl.agents.networks.encoder import Encoder, Encoders, encoder_loss, seen_pairs, seen_states
+from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
-from gemrl.agents.normalization import Normalizer, freezing, frozen
+from gemrl.agents.normalization import freezing, frozen
 from gemrl.agents.off_policy import Family, on_host
 from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.planning import NStep
@@ -77,6 +77,12 @@ def move_targets(recipe: Recipe, learner: Learner) -> Learner:
     networks = jax.tree.map(moved, (learner.target_actor, learner.target_critics), (learner.actor, learner.critics))
     learner = freezing(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
     return learner if learner.encoders is None else eqx.tree_at(lambda x: x.encoders, learner, learner.encoders.moved())
+
+
+def without_targets(learner: Learner) -> Learner:
+    """The learner with its online networks as targets. Learned features are still copied only when targets would move."""
+    learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (learner.actor, learner.critics))
+    return learner if learner.encoders is None else eqx.tree_at(lambda x: x.encoders.target, learner, learner.encoders.fixed)
 
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
@@ -131,11 +137,11 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
     )
     if learner.encoders is not None:
         learner = eqx.tree_at(lambda x: x.encoders, learner, improved_encoders(recipe, optimizer, learner.encoders, batch))
-    if recipe.joint_critics:
-        learner = eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, (policy.actor, critics))
-    elif not recipe.targets.stored:  # with planned returns they move once per round, in update_memory
+    if not recipe.targets.stored:  # with planned returns they move once per round, in update_memory
         moves = updates % recipe.target_update_interval == 0
         learner = jax.lax.cond(moves, partial(move_targets, recipe), lambda learner: learner, learner)
+    if recipe.joint_critics:
+        learner = without_targets(learner)
     return learner, (critic_error, actor_error)
 
 
@@ -195,37 +201,6 @@ def improved_encoders(recipe: Recipe, optimizer: optax.GradientTransformation, e
     loss = partial(encoder_loss, observation=batch.states, action=batch.actions, following=batch.following)
     online, state, _ = descend(optimizer, loss, encoders.online, encoders.optimizer, recipe.max_grad_norm)
     return eqx.tree_at(lambda x: (x.online, x.optimizer), encoders, (online, state))
-
-
-class Policy(NamedTuple):
-    """The part of the learner that acting needs, on the host."""
-
-    actor: Actor | GaussianActor
-    normalizer: Normalizer | None
-    encoder: Encoder | None
-
-
-def act(recipe: Recipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """The policy's greedy actions in [-1, 1]. [B, D] -> [B, A]."""
-    return policy.actor(_seen(policy, observation))
-
-
-def sample(recipe: Recipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Actions drawn from the policy; the greedy ones if it is deterministic. [B, D] -> [B, A]."""
-    return policy.actor.sample(_seen(policy, observation), rng)
-
-
-def _seen(policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """What the actor sees of observations. [B, D] -> [B, F]."""
-    return seen_states(policy.encoder, normalized(policy.normalizer, observation))
-
-
-def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
-    """Actions drawn from the policy, or its greedy ones plus exploration noise. [B, D] -> [B, A]."""
-    if recipe.distribution.stochastic:
-        return sample(recipe, policy, observation, rng)
-    action = act(recipe, policy, observation)
-    return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
 
 
 @jax.jit

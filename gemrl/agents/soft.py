@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from gemrl.agents.acting import Policy, act, sample
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
@@ -201,23 +202,6 @@ def train_round(
     critic, actor, temperature = losses
     actor = actor.mean() if recipe.policy_delay == 1 else jnp.nanmean(actor)  # NaN where the actor was not updated
     return learner, memory, {"critic_loss": critic.mean(), "actor_loss": actor, "ent_coef": temperature.mean()}
-
-
-class Policy(NamedTuple):
-    """The part of the learner that acting needs, on the host."""
-
-    actor: GaussianActor
-    normalizer: Normalizer | None
-
-
-def act(recipe: SoftRecipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """The mean action, squashed. [B, D] -> [B, A]."""
-    return policy.actor(normalized(policy.normalizer, observation))
-
-
-def sample(recipe: SoftRecipe, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Actions drawn from the policy. [B, D] -> [B, A]."""
-    return policy.actor.sample(normalized(policy.normalizer, observation), rng)
 
 
 def work(recipe: SoftRecipe, layout: Layout) -> Work:
