@@ -112,6 +112,17 @@ class Endless(Probe):
         return self.seen, 1.0, False, False, {}
 
 
+class Varied(gym.ObservationWrapper):
+    """A probe with a second observation, which is random and means nothing: BatchNorm needs minibatches that vary."""
+
+    def __init__(self, env: Probe) -> None:
+        super().__init__(env)
+        self.observation_space = gym.spaces.Box(-1, 1, (2,))
+
+    def observation(self, observation: np.ndarray) -> np.ndarray:
+        return np.append(observation, self.np_random.uniform(-1, 1)).astype(np.float32)
+
+
 class Choices(gym.ActionWrapper):
     """A probe with three discrete actions: -1, 1 and 0."""
 

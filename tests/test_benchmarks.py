@@ -7,12 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks import dense, screen
+from benchmarks import cost, dense, screen
 from benchmarks.against_sb3 import Theirs
 from benchmarks.episodic_control import SIDE, Walk, sparse_grid, start_value
 from benchmarks.q_learning import QLearning
 from gemrl.algorithms.planning import Twin
-from gemrl.algorithms.registry import NearestRecipe
+from gemrl.algorithms.registry import RECIPES, NearestRecipe, Recipe
 from gemrl.analysis.results.collection import collect
 from gemrl.analysis.theory.mdps import policy_value, q_star
 from gemrl.envs.making import make
@@ -96,3 +96,31 @@ def test_scores_of_screened_runs(tmp_path: Path) -> None:
     score = (np.mean(expected) + 1) / 2
     assert lines[2].startswith(f"| gem | 2,667 (1,667, 3,667) | 3,237 | {score:.2f} (")
     assert lines[3] == "| td3 |  | 17 |  |"
+
+
+def test_cost_of_td3_counts_every_product() -> None:
+    """By hand: forward passes, gradients of weights, and gradients of inputs except those that nobody needs."""
+    recipe = RECIPES["td3"]
+    assert isinstance(recipe, Recipe)
+    actor, critic = ((17, 400), (400, 300), (300, 6)), ((23, 400), (400, 300), (300, 1))
+
+    def products(layers: tuple[tuple[int, int], ...]) -> int:
+        return sum(inputs * outputs for inputs, outputs in layers)
+
+    targets = products(actor) + 2 * products(critic)
+    critics = 2 * (2 * products(critic) + products(critic[1:]))
+    policy = 2 * products(actor) + products(actor[1:]) + 2 * products(critic)  # through one critic, whose weights stay
+    assert cost.gradient_flops(recipe) == 2 * recipe.batch_size * (targets + critics + policy / 2)
+    assert cost.refresh_flops(recipe) == 0
+
+
+def test_cost_of_a_refresh_is_that_of_its_networks() -> None:
+    recipe = RECIPES["gem"]
+    assert isinstance(recipe, Recipe)
+    each = 17 * 400 + 400 * 300 + 300 * 6 + 4 * (23 * 400 + 400 * 300 + 300)
+    assert cost.refresh_flops(recipe) == pytest.approx(2 * each, rel=0.01)  # folding LayerNorm into the weights costs a little
+
+
+def test_mean_rows_of_a_memory() -> None:
+    for capacity, steps in ((100, 60), (100, 100), (100, 1000)):
+        assert cost.mean_rows(capacity, steps) == pytest.approx(np.minimum(np.arange(steps), capacity).mean(), abs=0.6)

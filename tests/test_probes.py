@@ -38,6 +38,9 @@ FAST: dict[str, Any] = {
 FRESH_TARGETS = {"tau": 0.05}
 """For agents without planned returns, whose targets move with every update."""
 
+BATCH_NORM = {"learning_rate": 1e-3, "adam_beta1": 0.9, "momentum": 0.95, "batch_size": 256, "policy_delay": 1, "entropy": 2.0}
+"""For bodies with BatchNorm, whose running statistics must follow in a few hundred gradient steps."""
+
 DISCRETE_ABLATIONS = {f"gem-discrete-{name}" for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step")}
 PROBED = {recipe: name for name, recipe in reversed(RECIPES.items()) if isinstance(recipe, (Recipe, DiscreteRecipe))}
 NAMES = [name for name in PROBED.values() if name not in DISCRETE_ABLATIONS and not name.startswith("ladder-")]
@@ -60,17 +63,20 @@ def trained(name: str, env: probes.Probe, steps: int = 900) -> Model:
         return MODELS[name](probes.Choices(env), seed=1, **fields | DISCRETE_FIELDS | cap).learn(steps // 2 + 200)
     if isinstance(recipe, Recipe) and not recipe.targets.stored:
         fields |= FRESH_TARGETS
-    if "features" in recipe.settable():  # in proportion to the hidden layers, and to a learning rate ten times as large
+    if "features" in recipe.settable():  # in proportion to the hidden layers
         fields |= {"features": 16}
-    return MODELS[name](env, seed=1, **fields).learn(steps)
+    if "momentum" in recipe.settable():
+        fields |= BATCH_NORM
+    return MODELS[name](probes.Varied(env) if "momentum" in recipe.settable() else env, seed=1, **fields).learn(steps)
 
 
 def q(model: Model, observations: list[float], action: float = 0.0) -> np.ndarray:
     """Q-values of an action of the probe; continuous actions are in [-2, 2], which agents scale to [-1, 1]."""
-    states = np.array(observations, np.float32)[:, None]
-    actions = np.full_like(states, action / 2)
+    states = np.zeros((len(observations), *model.observation_space.shape), np.float32)
+    states[:, 0] = observations
+    actions = np.full((len(states), 1), action / 2, np.float32)
     if is_discrete(model.algo):
-        actions = np.full(states.shape, probes.Choices.VALUES.index(action), np.int32)
+        actions = np.full(actions.shape, probes.Choices.VALUES.index(action), np.int32)
     return model.agent.values(states, actions)
 
 
@@ -84,7 +90,7 @@ def test_probes(name: str) -> None:
 def check_policy(name: str) -> None:
     """The best action, and its value."""
     model = trained(name, probes.ActionDependent(), 2000)
-    action, _ = model.predict(np.zeros(1), deterministic=True)
+    action, _ = model.predict(np.zeros(model.observation_space.shape), deterministic=True)
     np.testing.assert_allclose(action, 1 if is_discrete(name) else [1.0], atol=0.15)
     np.testing.assert_allclose(q(model, [0.0], action=1.0), [0.0], atol=0.1)
     if is_discrete(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from gemrl.algorithms.bodies import Body, Perceptron
+from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron
 from gemrl.algorithms.distributions import Deterministic, Distribution, Gaussian
 from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
 from gemrl.algorithms.losses import ActorObjective, Asymmetric, FirstCritic, Loss, MeanOfCritics
@@ -125,14 +125,19 @@ def preset_depth(env_id: str) -> int:
 
 GEM = Recipe()
 GEM2 = GEM.but(
+    learning_rate=1e-3,
+    adam_beta1=0.5,
     learning_starts=5_000,
-    tau=1.0,
-    train_freq=20,
-    gradient_steps=40,
-    target_update_interval=40,
-    net_arch=(256, 256),
-    planner=Stopping(),
-    normalize_observations=True,
+    batch_size=256,
+    train_freq=10,
+    gradient_steps=10,
+    target_update_interval=250,
+    policy_delay=3,
+    body=BatchRenormalized((512, 512)),
+    n_pairs=1,
+    targets=PlannedLengths(Stopping()),
+    alpha=0.5,
+    joint_critics=True,
     distribution=Gaussian(),
     embedding=StateAction(128),
 )
