@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -51,14 +52,15 @@ def flops(program: Any, branch: Callable[..., float]) -> float:
 
 def gradient_flops(recipe: Recipe | SoftRecipe) -> float:
     """Operations of one gradient step, with the actor's update in every policy_delay-th."""
-    key = jax.random.key(0)
+    state: tuple[Any, ...]
     if isinstance(recipe, SoftRecipe):
-        memory, learner = Memory.empty(1, 1024, LAYOUT, 1), soft.init_learner(recipe, LAYOUT, 0)
-        drawn, step = soft.draw_soft_randomness(recipe, memory, key), soft.gradient_step
+        memory = Memory.empty(1, 1024, LAYOUT, 1)
+        state = memory, soft.init_learner(recipe, LAYOUT, 0), soft.draw_soft_randomness(recipe, memory, jax.random.key(0))
+        program = jax.make_jaxpr(partial(soft.gradient_step, recipe))(*state).jaxpr
     else:
-        memory, learner = Memory.empty(1, 1024, LAYOUT, recipe.n_pairs, extra_columns(recipe)), init_learner(recipe, LAYOUT, 0)
-        drawn, step = draw_randomness(recipe, memory, key), gradient_step  # type: ignore[assignment]
-    program = jax.make_jaxpr(lambda *state: step(recipe, *state))(memory, learner, drawn).jaxpr  # type: ignore[arg-type]
+        memory = Memory.empty(1, 1024, LAYOUT, recipe.n_pairs, extra_columns(recipe))
+        state = memory, init_learner(recipe, LAYOUT, 0), draw_randomness(recipe, memory, jax.random.key(0))
+        program = jax.make_jaxpr(partial(gradient_step, recipe))(*state).jaxpr
     without, always = flops(program, min), flops(program, max)
     return without + (always - without) / recipe.policy_delay
 

@@ -483,7 +483,7 @@ TESTED_ABOVE = {
     "bound",
 }
 TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches"}
-TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution", "joint_critics"}
+TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution", "joint_critics", "hindsight"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 

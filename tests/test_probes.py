@@ -72,7 +72,7 @@ def trained(name: str, env: probes.Probe, steps: int = 900) -> Model:
 
 def q(model: Model, observations: list[float], action: float = 0.0) -> np.ndarray:
     """Q-values of an action of the probe; continuous actions are in [-2, 2], which agents scale to [-1, 1]."""
-    states = np.zeros((len(observations), *model.observation_space.shape), np.float32)
+    states = np.zeros((len(observations), model.spaces.layout.size), np.float32)
     states[:, 0] = observations
     actions = np.full((len(states), 1), action / 2, np.float32)
     if is_discrete(model.algo):
@@ -90,7 +90,7 @@ def test_probes(name: str) -> None:
 def check_policy(name: str) -> None:
     """The best action, and its value."""
     model = trained(name, probes.ActionDependent(), 2000)
-    action, _ = model.predict(np.zeros(model.observation_space.shape), deterministic=True)
+    action, _ = model.predict(np.zeros(model.spaces.layout.size), deterministic=True)
     np.testing.assert_allclose(action, 1 if is_discrete(name) else [1.0], atol=0.15)
     np.testing.assert_allclose(q(model, [0.0], action=1.0), [0.0], atol=0.1)
     if is_discrete(name):

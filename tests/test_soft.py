@@ -152,7 +152,8 @@ def default_policy() -> np.ndarray:
 
 
 def test_every_field_is_tested() -> None:
-    assert OTHER_VALUES.keys() == {field.name for field in dataclasses.fields(SoftRecipe)}
+    elsewhere = {"hindsight"}  # test_hindsight.py
+    assert OTHER_VALUES.keys() | elsewhere == {field.name for field in dataclasses.fields(SoftRecipe)}
 
 
 @pytest.mark.parametrize("name", OTHER_VALUES)

@@ -11,6 +11,7 @@ import numpy as np
 
 from gemrl.agents.footprint import STAGED_ROWS, Shape, Work, check_fits, training_needs
 from gemrl.agents.memory.frames import slots
+from gemrl.agents.memory.newest import newest_trajectory
 from gemrl.agents.memory.recorded import Room, lanes_for
 from gemrl.agents.memory.ring import Memory, Rows, cut, insert
 from gemrl.agents.memory.staging import Staging
@@ -138,6 +139,17 @@ class OffPolicyAgent:
         if self._staging.full:
             self._flush()
         self._staging.add(transition, self.gamma)
+
+    def newest_trajectory(self, lane: int) -> Trajectory:
+        """The newest trajectory of a lane, as far as the memory still has it."""
+        if self._staging.count.any():
+            self._flush()
+        return newest_trajectory(self._rows(), lane)
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Its random numbers on the host, which are part of its snapshots."""
+        return self._noise
 
     def remember(self, trajectories: Sequence[Trajectory], *, keep: bool) -> None:
         """Stores recorded trajectories in the lanes of the environments or, with `keep`, in a lane of their own."""

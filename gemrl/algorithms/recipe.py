@@ -68,6 +68,11 @@ class BaseRecipe(ABC):
         return 0.0
 
     @property
+    def hindsight(self) -> int:
+        """Copies of each episode that are stored with goals that it reached."""
+        return 0
+
+    @property
     def evaluation_eps(self) -> float:
         """The fraction of random actions in evaluations."""
         return 0.0

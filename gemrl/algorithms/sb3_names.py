@@ -15,7 +15,7 @@ ARGUMENTS = {
     "n_steps": "here it is depth; sac always has one step",
     "optimize_memory_usage": "not needed: each image is stored once",
     "policy_kwargs": "here it is fields of their own, such as net_arch",
-    "replay_buffer_class": _NO_MEMORY_CHOICE,
+    "replay_buffer_class": "not available: the memory is part of the algorithm; for HerReplayBuffer set hindsight=8",
     "replay_buffer_kwargs": _NO_MEMORY_CHOICE,
     "sde_sample_freq": _NO_SDE,
     "stats_window_size": "here it is always 100 episodes",

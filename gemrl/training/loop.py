@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from gemrl.agents.off_policy import OffPolicyAgent
 from gemrl.agents.protocol import Agent
 from gemrl.core.exceptions import BadValue
 from gemrl.core.steps import Step
@@ -14,6 +15,7 @@ from gemrl.core.validation import check_number
 from gemrl.envs.making import EnvironmentMaker, NamedEnv
 from gemrl.envs.vector import AnyTask
 from gemrl.training.evaluation import Evaluation, Evaluator
+from gemrl.training.hindsight import Hindsight
 
 
 @dataclass(frozen=True)
@@ -66,12 +68,15 @@ def train(
     if observation is None:
         observation = task.reset()
     compiled: set[bool] = set()
+    hindsight = Hindsight.of(agent, task)
     step = start
     while step < steps:
         before = step
         taken = task.step(observation, agent.explore(observation, before))
         observation = taken.observation
         agent.observe(taken.transition)
+        if hindsight and isinstance(agent, OffPolicyAgent):
+            hindsight.add(agent, taken.transition)
         step += int(taken.transition.stored.sum())
         losses, rounds = None, agent.rounds_due(before, step)
         for due in rounds:  # several may follow one step of many environments

@@ -63,6 +63,9 @@ class Recipe(BaseRecipe):
     )
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
+    hindsight: int = number(
+        0, "copies of each episode with goals that it reached, stored after it, if the environment has goals; 0: none", 0
+    )
     distribution: Distribution = choice(
         Deterministic(), "the policy: one action per state, or a distribution over actions", Distribution
     )

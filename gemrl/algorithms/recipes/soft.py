@@ -34,6 +34,9 @@ class SoftRecipe(BaseRecipe):
     target_entropy_scale: float = number(1.0, "the target entropy is minus this times the number of action dimensions", 0)
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
+    hindsight: int = number(
+        0, "copies of each episode with goals that it reached, stored after it, if the environment has goals; 0: none", 0
+    )
 
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn with such observations and actions."""
