@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 
 from gemrl.agents.acting import Policy, act, explore, sample
+from gemrl.agents.calibration import next_alpha
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.drawing import Randomness, draw_randomness, smoothing_noise
 from gemrl.agents.footprint import Work, actor_critic_size
@@ -29,6 +30,7 @@ from gemrl.agents.networks.gaussian import GaussianActor, Temperature
 from gemrl.agents.normalization import freezing, frozen
 from gemrl.agents.off_policy import Family, on_host
 from gemrl.agents.reward_scale import in_rewards, remember
+from gemrl.algorithms.losses import Calibrated, weighted_square
 from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.algorithms.targets import SelfImitation, Tightening
@@ -50,7 +52,11 @@ def train_round(
     learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
     critic_losses, actor_losses = losses
     metrics = {"critic_loss": critic_losses.mean(), "actor_loss": jnp.nanmean(actor_losses)}
-    return learner, memory, metrics if learner.temperature is None else metrics | {"ent_coef": learner.temperature.value}
+    if learner.temperature is not None:
+        metrics["ent_coef"] = learner.temperature.value
+    if learner.alpha is not None:
+        metrics["alpha"] = learner.alpha
+    return learner, memory, metrics
 
 
 def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:
@@ -65,6 +71,8 @@ def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, k
     elif isinstance(recipe.bound, SelfImitation) and due:
         memory = refresh(recipe, learner, memory, memory.size, key)
         memory = plan(memory, NStep(recipe.bound.horizon))
+    if due and learner.alpha is not None and isinstance(recipe.loss, Calibrated):
+        learner = eqx.tree_at(lambda x: x.alpha, learner, next_alpha(recipe.loss, learner.alpha, memory))
     return learner, memory
 
 
@@ -116,7 +124,7 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
     """One update of the critics and, every policy_delay-th time, of the actor; and both losses (NaN if not computed)."""
     batch = batch_of(recipe, learner, memory, drawn)
     optimizer = adam(recipe.learning_rate, beta1=recipe.adam_beta1)
-    loss = partial(critic_loss, recipe, batch=batch)
+    loss = partial(critic_loss, recipe, batch=batch, alpha=learner.alpha)
     clip = recipe.max_grad_norm
     critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer, clip)
 
@@ -145,14 +153,15 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
     return learner, (critic_error, actor_error)
 
 
-def critic_loss(recipe: Recipe, critics: Critics, batch: Batch) -> tuple[Array, Any]:
+def critic_loss(recipe: Recipe, critics: Critics, batch: Batch, alpha: Array | None = None) -> tuple[Array, Any]:
     """The loss against the returns R plus the penalty for leaving the bounds, over all critics; and the bodies' statistics."""
     if isinstance(batch.returns, Ends):
         q, returns, statistics = joint_values(critics, batch, batch.returns)
     else:
         returns = batch.returns
         q, statistics = critics.training(batch.observation, batch.action)
-    loss = recipe.loss(q - returns).mean(axis=-1).sum()
+    costs = recipe.loss(q - returns) if alpha is None else weighted_square(q - returns, alpha)
+    loss = costs.mean(axis=-1).sum()
     if batch.lower is not None and batch.upper is not None:
         outside = jnp.maximum(batch.lower - q, 0) ** 2 + jnp.maximum(q - batch.upper, 0) ** 2
         loss = loss + recipe.bound.weight * outside.mean(axis=-1).sum()

@@ -14,6 +14,7 @@ from gemrl.agents.networks.encoder import Encoder, Encoders
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
 from gemrl.agents.normalization import Normalizer
 from gemrl.agents.reward_scale import RewardScale
+from gemrl.algorithms.losses import Calibrated
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
@@ -40,6 +41,8 @@ class Learner(eqx.Module):
     encoders: Encoders | None
     temperature: Temperature | None
     """The weight of the policy's entropy; None if the policy is deterministic."""
+    alpha: Array | None
+    """The weight of values below their returns in the loss; None if it is a constant."""
 
     @property
     def encoder(self) -> Encoder | None:
@@ -79,5 +82,6 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         scale if recipe.targets.stored else None,
         encoders,
         Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
+        np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

@@ -30,8 +30,37 @@ class Asymmetric(Loss):
         check_number("alpha", self.alpha, 0)
 
     def __call__(self, delta: Array) -> Array:
-        xp = delta.__array_namespace__()
-        return xp.maximum(delta, 0) ** 2 + self.alpha * xp.maximum(-delta, 0) ** 2
+        return weighted_square(delta, self.alpha)
+
+
+def weighted_square(delta: Array, alpha: float | Array) -> Array:
+    """(delta)_+^2 + alpha (-delta)_+^2."""
+    xp = delta.__array_namespace__()
+    return xp.maximum(delta, 0) ** 2 + alpha * xp.maximum(-delta, 0) ** 2
+
+
+@part
+@dataclass(frozen=True)
+class Calibrated(Loss):
+    """The asymmetric loss with an alpha that sets itself: lower while values are too high, higher while they are too low.
+
+    It starts at `alpha`. Whenever the memory is planned again, the values of its newest rows are compared with the returns that
+    followed, and alpha changes by a factor of up to exp(alpha_rate), between alpha_low and alpha_high.
+    """
+
+    alpha: float = 0.5
+    alpha_low: float = 0.1
+    alpha_high: float = 1.0
+    alpha_rate: float = 0.3
+
+    def __post_init__(self) -> None:
+        check_number("alpha_low", self.alpha_low, 1e-6)
+        check_number("alpha_high", self.alpha_high, self.alpha_low)
+        check_number("alpha", self.alpha, self.alpha_low, self.alpha_high)
+        check_number("alpha_rate", self.alpha_rate, 0)
+
+    def __call__(self, delta: Array) -> Array:
+        return weighted_square(delta, self.alpha)
 
 
 @part

@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron
 from gemrl.algorithms.distributions import Deterministic, Distribution, Gaussian
 from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
-from gemrl.algorithms.losses import ActorObjective, Asymmetric, FirstCritic, Loss, MeanOfCritics
+from gemrl.algorithms.losses import ActorObjective, Asymmetric, Calibrated, FirstCritic, Loss, MeanOfCritics
 from gemrl.algorithms.planning import NStep, Planner, Single, Stopping, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
 from gemrl.algorithms.targets import (
@@ -78,6 +78,8 @@ class Recipe(BaseRecipe):
             raise BadValue(f"subset={self.targets.subset} draws more critics than n_critics={self.n_critics}")
         if (self.targets.stored or self.targets.every) and self.bound.every:
             raise BadValue(f"{type(self.bound).__name__} stores its own returns, so it needs Fresh targets")
+        if isinstance(self.loss, Calibrated) and not (self.targets.stored or self.targets.every):
+            raise BadValue("Calibrated compares values in the memory, so it needs Planned or PlannedLengths targets")
         if self.joint_critics:
             self._check_joint()
 

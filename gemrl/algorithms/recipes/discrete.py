@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Self
 from gemrl.algorithms.backward import Backward
 from gemrl.algorithms.bodies import count_weights
 from gemrl.algorithms.bootstraps import Acting, Bootstrap, FirstChoice, FirstNetwork, Greatest, MeanOfMinima, OnlineChoice
-from gemrl.algorithms.losses import Huber, Loss
+from gemrl.algorithms.losses import Calibrated, Huber, Loss
 from gemrl.algorithms.planning import Planner, Stopping, Twin, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe, choice, linear_schedule, number
 from gemrl.algorithms.targets import Anchor, BestReturn, Fresh, NoAnchor, Planned, Targets, check_planner
@@ -53,6 +53,8 @@ class DiscreteRecipe(BaseRecipe):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_planner(self.targets.planner, self.n_pairs, "n_pairs", discrete=True)
+        if isinstance(self.loss, Calibrated):
+            raise BadValue("Calibrated needs continuous actions; for discrete ones the loss is Huber or Asymmetric")
         if self.targets.every:
             raise BadValue("PlannedLengths needs continuous actions; for discrete ones targets are Planned or Fresh")
         if isinstance(self.targets, Fresh) and self.targets.subset:
