@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 
-.PHONY: train test test-quick docs bench bench-peers torture lint debian clean
+.PHONY: train test test-quick test-environments docs bench bench-peers torture lint debian clean
 
 train: .venv/train.done ## Train GEM on a small MuJoCo task and draw its learning curve
 	$(BIN)/gemrl train InvertedPendulum-v5 --steps 6000 --eval-every 500 --set learning_starts=1000 \
@@ -16,6 +16,9 @@ test: .venv/test.done debian ## Lint, types and all tests
 test-quick: .venv/test.done ## Lint, types and the tests that compile nothing: for daily work
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --quick
+
+test-environments: .venv/test.done ## Train in environments of other packages, each group in .venvs, and write docs/environments.md; half an hour
+	$(BIN)/python -m tests.packages
 
 lint: .venv/test.done
 	$(BIN)/ruff check .
@@ -70,4 +73,4 @@ debian:
 	    echo "not installed: $$missing; tests that need it are skipped"; fi; fi
 
 clean:
-	rm -rf .venv build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venvs build dist site .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -10,11 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.continuous import extra_columns, joint_values, train_round, update_memory
+from gemrl.agents.continuous import extra_columns, train_round, update_memory
 from gemrl.agents.drawing import Randomness
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.ring import Memory, RowIndex
-from gemrl.agents.minibatches import Batch, Ends
+from gemrl.agents.minibatches import Batch, Ends, joint_values
 from gemrl.agents.networks.batch_norm import BatchNormNetwork
 from gemrl.algorithms.bodies import BatchRenormalized
 from gemrl.algorithms.distributions import Gaussian

@@ -23,7 +23,7 @@ from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
 from gemrl.agents.memory.ring import FOLLOWED, Memory, Rows
-from gemrl.agents.minibatches import Batch, Ends, batch_of, pair_values, state_values
+from gemrl.agents.minibatches import Batch, Ends, batch_of, joint_values, pair_values, state_values
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
 from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
@@ -166,14 +166,6 @@ def critic_loss(recipe: Recipe, critics: Critics, batch: Batch, alpha: Array | N
         outside = jnp.maximum(batch.lower - q, 0) ** 2 + jnp.maximum(q - batch.upper, 0) ** 2
         loss = loss + recipe.bound.weight * outside.mean(axis=-1).sum()
     return loss, statistics
-
-
-def joint_values(critics: Critics, batch: Batch, ends: Ends) -> tuple[Array, Array, Any]:
-    """Q(s, a) [C, B] and the returns [B], from one pass over a minibatch and the ends of its rollouts; and the statistics."""
-    pairs = (batch.observation, ends.observation), (batch.action, ends.action)
-    both, statistics = critics.training(*(jnp.concatenate(x) for x in pairs))
-    q, value = jnp.split(both, 2, axis=-1)
-    return q, ends.rewards + ends.discount * jax.lax.stop_gradient(value).min(axis=0), statistics
 
 
 def actor_loss(

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import jax.numpy as jnp
 
 from gemrl.agents.baseline_targets import bounds, fresh_returns, paths
 from gemrl.agents.drawing import Randomness
 from gemrl.agents.learner import Learner
 from gemrl.agents.memory.ring import Memory
-from gemrl.agents.networks.actor_critic import normalized
+from gemrl.agents.networks.actor_critic import Critics, normalized
 from gemrl.agents.networks.encoder import Encoder, seen_pairs, seen_states
 from gemrl.agents.reward_scale import for_networks, in_rewards
 from gemrl.algorithms.recipes.continuous import Recipe
@@ -92,6 +93,14 @@ def ends_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness)
     states = normalized(learner.normalizer, states)
     action = learner.target_actor.bootstrap(seen_states(learner.encoder, states), drawn.noise[0])
     return Ends(for_networks(learner, rewards), discount, seen_pairs(learner.encoder, states, action), action)
+
+
+def joint_values(critics: Critics, batch: Batch, ends: Ends) -> tuple[Array, Array, Any]:
+    """Q(s, a) [C, B] and the returns [B], from one pass over a minibatch and the ends of its rollouts; and the statistics."""
+    pairs = (batch.observation, ends.observation), (batch.action, ends.action)
+    both, statistics = critics.training(*(jnp.concatenate(x) for x in pairs))
+    q, value = jnp.split(both, 2, axis=-1)
+    return q, ends.rewards + ends.discount * jax.lax.stop_gradient(value).min(axis=0), statistics
 
 
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
