@@ -40,7 +40,7 @@ def versions(python: Path, names: tuple[str, ...]) -> list[str]:
 
 def tried(python: Path, world: World) -> dict[str, Any]:
     """What came of training in an environment."""
-    command = [str(python), "-m", "tests.packages.one", world.env, *([world.wrap] if world.wrap else [])]
+    command = [str(python), "-m", "tests.packages.one", world.env, *world.options]
     quiet = os.environ | {"SDL_VIDEODRIVER": "dummy", "MPLBACKEND": "Agg"}
     done = subprocess.run(command, capture_output=True, text=True, env=quiet, check=False)
     lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
@@ -52,7 +52,8 @@ def tried(python: Path, world: World) -> dict[str, Any]:
 
 def row(world: World, version: str, python_facts: str, found: dict[str, Any]) -> str:
     """The line of an environment in the table."""
-    how = f"`gemrl train {world.env}{f' --wrap {world.wrap}' if world.wrap else ''}`"
+    words = [f'"{word}"' if "'" in word else word for word in (world.env, *world.options)]
+    how = f"`gemrl train {' '.join(words)}`"
     if found["code"]:
         return f"| {how} | {world.package} {version} | {python_facts} | | | failed: {found.get('error', 'see above')} |"
     numbers = f"{found['random']:,.1f} | {found['trained']:,.1f}"

@@ -10,7 +10,8 @@ class World(NamedTuple):
 
     env: str
     package: str
-    wrap: str = ""
+    options: tuple[str, ...] = ()
+    """What is added to the command."""
 
 
 class Group(NamedTuple):
@@ -30,7 +31,7 @@ GROUPS = (
         (
             World("highway_env:highway-fast-v0", "highway-env"),
             World("highway_env:parking-v0", "highway-env"),
-            World("minigrid:MiniGrid-Empty-5x5-v0", "minigrid", "minigrid.wrappers:ImgObsWrapper"),
+            World("minigrid:MiniGrid-Empty-5x5-v0", "minigrid", ("--wrap", "minigrid.wrappers:ImgObsWrapper")),
             World("panda_gym:PandaReach-v3", "panda-gym"),
             World("panda_gym:PandaPushDense-v3", "panda-gym"),
             World("BipedalWalker-v3", "gymnasium"),
@@ -41,7 +42,7 @@ GROUPS = (
     ),
     Group(
         "dm-control",
-        ("shimmy[dm-control]",),
+        ("shimmy[dm-control]", "mujoco<4"),
         (World("shimmy:dm_control/cartpole-balance-v0", "dm_control"), World("shimmy:dm_control/reacher-easy-v0", "dm_control")),
         pinned=False,
     ),
@@ -54,6 +55,11 @@ GROUPS = (
         ),
         pinned=False,
     ),
-    Group("meta-world", ("metaworld",), (World("metaworld:Meta-World/MT1", "metaworld"),), pinned=False),
-    Group("pyflyt", ("PyFlyt",), (World("PyFlyt.gym_envs:PyFlyt/QuadX-Hover-v4", "PyFlyt"),), pinned=False),
+    Group(
+        "meta-world",
+        ("metaworld",),
+        (World("metaworld:Meta-World/MT1", "metaworld", ("--env-args", "env_name='reach-v3'")),),
+        pinned=False,
+    ),
+    Group("pyflyt", ("PyFlyt",), (World("PyFlyt.gym_envs:PyFlyt/QuadX-Hover-v1", "PyFlyt"),), pinned=False),
 )
