@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 import warnings
 from functools import partial
 from operator import attrgetter
@@ -16,7 +19,7 @@ import pytest
 
 import gemrl
 from gemrl import GEM
-from gemrl.agents.device import keep_compiled
+from gemrl.agents.device import CACHE_BYTES, keep_compiled
 from gemrl.algorithms.registry import RECIPES
 from gemrl.core.exceptions import BadValue, DeviceError, Diverged, GemrlError, ModelFileError, UnknownName, UnsupportedSpace
 from gemrl.core.files import write_sealed
@@ -450,5 +453,25 @@ def test_compiled_programs_are_stored_in_the_user_s_cache(tmp_path: Path, monkey
     try:
         keep_compiled.__wrapped__()
         assert Path(config.jax_compilation_cache_dir).parent == tmp_path / "gemrl"
+        assert config.jax_compilation_cache_max_size == CACHE_BYTES
     finally:
         config.update("jax_compilation_cache_dir", before)
+        config.update("jax_compilation_cache_max_size", -1)
+
+
+def test_the_cache_of_compiled_programs_stays_below_its_limit(tmp_path: Path) -> None:
+    """In a process of its own, with a limit that ten programs exceed."""
+    code = """
+import jax, jax.numpy as jnp, numpy as np
+from gemrl.agents import device
+device.CACHE_BYTES = 12_000
+device.keep_compiled()
+for size in range(1, 11):
+    jax.jit(lambda x: jnp.sin(x @ x.T).sum() * size)(np.ones((size, size), np.float32))
+"""
+    own = {"XDG_CACHE_HOME": str(tmp_path), "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+    environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"} | own
+    subprocess.run([sys.executable, "-c", code], env=environment, check=True)
+    programs = [path for path in tmp_path.rglob("*-cache") if path.is_file()]
+    assert 0 < sum(path.stat().st_size for path in programs) <= 12_000
+    assert 0 < len(programs) < 10

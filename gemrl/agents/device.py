@@ -18,6 +18,10 @@ CPU_COMPILER_OPTIONS = {
 """Compiler options for a round on a CPU: operations in the order that keeps data in the cache, and fewer copies in loops."""
 
 
+CACHE_BYTES = 2 * 10**9
+"""The most that compiled programs may take on disk: those that were not used for longest are removed."""
+
+
 @cache
 def keep_compiled() -> None:
     """Caches compiled programs on disk, so that each is compiled only once.
@@ -34,6 +38,8 @@ def keep_compiled() -> None:
         home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
         folder = home / "gemrl" / f"compiled-{jax.__version__}-{hashlib.sha256(processor.encode()).hexdigest()[:12]}"
         jax.config.update("jax_compilation_cache_dir", str(folder))  # type: ignore[no-untyped-call]
+        if not os.environ.get("JAX_COMPILATION_CACHE_MAX_SIZE"):
+            jax.config.update("jax_compilation_cache_max_size", CACHE_BYTES)  # type: ignore[no-untyped-call]
     if not os.environ.get("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"):
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.3)  # type: ignore[no-untyped-call]
 
