@@ -33,6 +33,7 @@ from gemrl.algorithms.embeddings import StateAction
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import NStep, Planner, Single
 from gemrl.algorithms.registry import RECIPES, Recipe
+from gemrl.algorithms.schedules import Cosine, Linear
 from gemrl.algorithms.targets import Fresh, NoBound, Planned, SelfImitation, Tightening
 from gemrl.core.layout import Layout
 from gemrl.training.models import MODELS
@@ -467,6 +468,8 @@ OTHER_VALUES = {
     "targets": Planned(Single(5)),
     "max_grad_norm": 0.1,
     "adam_beta1": 0.5,
+    "learning_rate_schedule": Linear(0.1, 200),
+    "exploration_schedule": Cosine(0.5, 200),
 }
 """A value other than the default for each of these fields."""
 TESTED_ABOVE = {

@@ -20,6 +20,7 @@ from gemrl.algorithms.bootstraps import FirstChoice, FirstNetwork, Greatest, Mea
 from gemrl.algorithms.losses import Huber
 from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Twin, TwinReleased
 from gemrl.algorithms.registry import RECIPES, DiscreteRecipe
+from gemrl.algorithms.schedules import Linear
 from gemrl.algorithms.targets import Fresh
 from gemrl.core.exceptions import BadValue, UnsupportedSpace
 from gemrl.core.layout import Layout
@@ -250,6 +251,7 @@ def test_epsilon_falls_from_one_to_its_final_value() -> None:
 
 
 OTHER_VALUES: dict[str, Any] = {"batch_size": 8, "gradient_steps": 3, "learning_rate": 3e-3, "max_grad_norm": 0.1}
+OTHER_VALUES |= {"learning_rate_schedule": Linear(0.1, 200)}
 TESTED_ABOVE = {
     "adam_epsilon",
     "net_arch",

@@ -16,6 +16,7 @@ from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.soft import SoftRandomness, draw_soft_randomness, gradient_step, init_learner
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.algorithms.registry import SoftRecipe
+from gemrl.algorithms.schedules import Linear
 from gemrl.training.models import SAC
 from tests import probes
 from tests.conftest import SMALL
@@ -134,6 +135,7 @@ OTHER_VALUES: dict[str, Any] = {
     "max_grad_norm": 0.1,
     "policy_delay": 2,
     "adam_beta1": 0.5,
+    "learning_rate_schedule": Linear(0.1, 200),
     "joint_critics": True,
     "normalize_observations": True,
     "normalize_rewards": True,

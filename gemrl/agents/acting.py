@@ -36,7 +36,10 @@ def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, 
     if recipe.distribution.stochastic:
         return sample(recipe, policy, observation, rng)
     action = act(recipe, policy, observation)
-    return np.clip(action + recipe.exploration_noise * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
+    deviation = recipe.exploration_noise
+    if not recipe.exploration_schedule.constant:
+        deviation *= float(recipe.exploration_schedule(np.asarray(step, np.float32)))
+    return np.clip(action + deviation * rng.standard_normal(action.shape), -1, 1).astype(np.float32)
 
 
 def _seen(policy: Policy, observation: np.ndarray) -> np.ndarray:

@@ -24,7 +24,7 @@ from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
 from gemrl.agents.memory.ring import FOLLOWED, Memory, Rows
 from gemrl.agents.minibatches import Batch, Ends, batch_of, joint_values, pair_values, state_values
-from gemrl.agents.networks.actor_critic import Actor, Critics, adam, descend, normalized
+from gemrl.agents.networks.actor_critic import Actor, Critics, adam, current_rate, descend, normalized
 from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
 from gemrl.agents.normalization import freezing, frozen
@@ -123,7 +123,7 @@ def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array)
 def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Randomness) -> tuple[Learner, tuple[Array, Array]]:
     """One update of the critics and, every policy_delay-th time, of the actor; and both losses (NaN if not computed)."""
     batch = batch_of(recipe, learner, memory, drawn)
-    optimizer = adam(recipe.learning_rate, beta1=recipe.adam_beta1)
+    optimizer = adam(current_rate(recipe, learner.updates), beta1=recipe.adam_beta1)
     loss = partial(critic_loss, recipe, batch=batch, alpha=learner.alpha)
     clip = recipe.max_grad_norm
     critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer, clip)

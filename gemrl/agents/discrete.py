@@ -16,7 +16,7 @@ from gemrl.agents.discrete_memory import update_memory
 from gemrl.agents.footprint import Work
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
 from gemrl.agents.memory.sampling import n_step
-from gemrl.agents.networks.actor_critic import adam, descend, normalized
+from gemrl.agents.networks.actor_critic import adam, current_rate, descend, normalized
 from gemrl.agents.networks.convolution import feature_maps
 from gemrl.agents.networks.q_networks import QNetworks
 from gemrl.agents.normalization import Normalizer
@@ -97,7 +97,7 @@ def loss(recipe: DiscreteRecipe, networks: QNetworks, batch: Batch) -> tuple[Arr
 def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, index: RowIndex) -> tuple[Learner, Array]:
     """One update of all networks; and their loss."""
     batch = batch_of(recipe, learner, memory, index)
-    optimizer = adam(recipe.learning_rate, recipe.adam_epsilon)
+    optimizer = adam(current_rate(recipe, learner.optimizer[0].count), recipe.adam_epsilon)
     cost, clip = partial(loss, recipe, batch=batch), recipe.max_grad_norm
     networks, state, error = descend(optimizer, cost, learner.networks, learner.optimizer, clip)
     return eqx.tree_at(lambda x: (x.networks, x.optimizer), learner, (networks, state)), error

@@ -17,7 +17,7 @@ from gemrl.agents.acting import Policy, act, sample
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
-from gemrl.agents.networks.actor_critic import Critics, adam, adam_start, descend, normalized
+from gemrl.agents.networks.actor_critic import Critics, adam, adam_start, current_rate, descend, normalized
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.gaussian import GaussianActor, improved_temperature
 from gemrl.agents.normalization import Normalizer
@@ -108,7 +108,8 @@ def gradient_step(
     rows = jax.tree.map(lambda column: column[index.lane, index.position], memory.rows)
     state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
     batch = Batch(state, rows.action, for_networks(learner, rows.reward), rows.discount, next_state)
-    optimizer, temperature = adam(recipe.learning_rate, beta1=recipe.adam_beta1), jnp.exp(learner.log_temperature)
+    rate, temperature = current_rate(recipe, learner.updates), jnp.exp(learner.log_temperature)
+    optimizer = adam(rate, beta1=recipe.adam_beta1)
     critic_loss = (joint_loss if recipe.joint_critics else separate_loss)(learner, batch, next_noise)
     clip = recipe.max_grad_norm
     critics, critic_optimizer, loss = descend(optimizer, critic_loss, learner.critics, learner.critic_optimizer, clip)
@@ -169,7 +170,11 @@ def improved_policy(
     _, density = learner.actor.draw_with_density(state, noise)
     target_entropy = -recipe.target_entropy_scale * noise.shape[-1]
     log_temperature, temperature_optimizer = improved_temperature(
-        adam(recipe.learning_rate), learner.log_temperature, learner.temperature_optimizer, density, target_entropy
+        adam(current_rate(recipe, learner.updates)),
+        learner.log_temperature,
+        learner.temperature_optimizer,
+        density,
+        target_entropy,
     )
 
     def loss(actor: GaussianActor) -> tuple[Array, Any]:

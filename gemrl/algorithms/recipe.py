@@ -12,6 +12,7 @@ import numpy as np
 from gemrl.algorithms.bodies import Body, check_widths
 from gemrl.algorithms.parts import PARTS, parts_of
 from gemrl.algorithms.sb3_names import SB3_NAMES
+from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.core.exceptions import BadValue, UnknownName
 from gemrl.core.layout import Layout
 from gemrl.core.literals import parse_literal, parse_part
@@ -66,6 +67,17 @@ class BaseRecipe(ABC):
     def learning_rate(self) -> float:
         """The optimizer's step size; 0 if it has none."""
         return 0.0
+
+    @property
+    def learning_rate_schedule(self) -> Schedule:
+        """How the learning rate changes over a run."""
+        return Constant()
+
+    def learning_rate_at(self, step: Any) -> Any:
+        """The learning rate at an environment step: a number, or an array."""
+        if self.learning_rate_schedule.constant:
+            return self.learning_rate
+        return self.learning_rate * self.learning_rate_schedule(step if hasattr(step, "shape") else np.asarray(step, np.float32))
 
     @property
     def hindsight(self) -> int:

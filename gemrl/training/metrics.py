@@ -97,7 +97,7 @@ class Metrics:
         }
         if self._recipe.gradient_steps:  # tables report their updates and step sizes with their losses
             row["train/n_updates"] = self.updates
-            row["train/learning_rate"] = self._recipe.learning_rate
+            row["train/learning_rate"] = float(self._recipe.learning_rate_at(step))
         if self._finished:
             row["rollout/ep_rew_mean"] = float(np.mean([episode.total for episode in self._finished]))
             row["rollout/ep_len_mean"] = float(np.mean([episode.length for episode in self._finished]))

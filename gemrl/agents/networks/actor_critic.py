@@ -119,7 +119,12 @@ def normalized(normalizer: Normalizer | None, observation: Array) -> Array:
     return observation if normalizer is None else normalizer(observation)
 
 
-def adam(learning_rate: float, epsilon: float = 1e-8, beta1: float = 0.9) -> optax.GradientTransformation:
+def current_rate(recipe: Any, updates: Array) -> float | Array:
+    """The learning rate after so many gradient steps; a Python number if it is constant."""
+    return recipe.learning_rate_at(recipe.learning_starts + updates * (recipe.train_freq / recipe.gradient_steps))
+
+
+def adam(learning_rate: float | Array, epsilon: float = 1e-8, beta1: float = 0.9) -> optax.GradientTransformation:
     """Adam, by default with the usual decay rates."""
     return optax.adam(learning_rate, b1=beta1, eps=epsilon)
 

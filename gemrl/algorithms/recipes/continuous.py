@@ -11,6 +11,7 @@ from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
 from gemrl.algorithms.losses import ActorObjective, Asymmetric, Calibrated, FirstCritic, Loss, MeanOfCritics
 from gemrl.algorithms.planning import NStep, Planner, Single, Stopping, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
+from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.algorithms.targets import (
     Bound,
     Fresh,
@@ -34,6 +35,7 @@ class Recipe(BaseRecipe):
     needs: ClassVar[str] = "a Box of observations and continuous actions"
 
     learning_rate: float = number(3e-4, "learning rate of Adam, for actor and critics", 0)
+    learning_rate_schedule: Schedule = choice(Constant(), "how the learning rate changes over a run", Schedule)
     max_grad_norm: float = number(0.0, "gradients of a network that are longer than this are scaled down to it; 0: none are", 0)
     buffer_size: int = number(100_000, "capacity of the memory in rows, over all environments")
     learning_starts: int = number(10_000, "steps of uniform random actions before training starts", 0)
@@ -49,6 +51,7 @@ class Recipe(BaseRecipe):
     target_policy_noise: float = number(0.2, "standard deviation of the noise on bootstrapped actions, for actions in [-1, 1]", 0)
     target_noise_clip: float = number(0.5, "this noise is clipped to +- this value", 0)
     exploration_noise: float = number(0.1, "standard deviation of the exploration noise, for actions in [-1, 1]", 0)
+    exploration_schedule: Schedule = choice(Constant(), "how the exploration noise changes over a run", Schedule)
     body: Body = choice(Perceptron(), "hidden layers of actor and critics", Body)
     n_pairs: int = number(2, "groups of critics, each with its own value estimate; Twin needs two")
     n_critics: int = number(2, "critics per group; the smallest value is the group's estimate")

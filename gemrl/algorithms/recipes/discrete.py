@@ -11,6 +11,7 @@ from gemrl.algorithms.bootstraps import Acting, Bootstrap, FirstChoice, FirstNet
 from gemrl.algorithms.losses import Calibrated, Huber, Loss
 from gemrl.algorithms.planning import Planner, Stopping, Twin, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe, choice, linear_schedule, number
+from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.algorithms.targets import Anchor, BestReturn, Fresh, NoAnchor, Planned, Targets, check_planner
 from gemrl.core.env_names import is_atari
 from gemrl.core.exceptions import BadValue
@@ -25,6 +26,7 @@ class DiscreteRecipe(BaseRecipe):
     needs: ClassVar[str] = "discrete actions"
 
     learning_rate: float = number(2.3e-3, "learning rate of Adam", 0)
+    learning_rate_schedule: Schedule = choice(Constant(), "how the learning rate changes over a run", Schedule)
     adam_epsilon: float = number(1e-8, "epsilon in the denominator of Adam", 0)
     max_grad_norm: float = number(0.0, "gradients of a network that are longer than this are scaled down to it; 0: none are", 0)
     buffer_size: int = number(100_000, "capacity of the memory in rows, over all environments")

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
+from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.core.layout import Layout
 
 
@@ -18,6 +19,7 @@ class SoftRecipe(BaseRecipe):
     needs: ClassVar[str] = "a Box of observations and continuous actions"
 
     learning_rate: float = number(3e-4, "learning rate of Adam, for actor, critics and temperature", 0)
+    learning_rate_schedule: Schedule = choice(Constant(), "how the learning rate changes over a run", Schedule)
     max_grad_norm: float = number(0.0, "gradients of a network that are longer than this are scaled down to it; 0: none are", 0)
     buffer_size: int = number(1_000_000, "capacity of the memory in rows, over all environments")
     learning_starts: int = number(10_000, "steps of uniform random actions before training starts", 0)
