@@ -26,6 +26,7 @@ COMMANDS = {
     "report": "write one HTML file about a folder of runs",
     "compare": "compare runs with published results",
     "export": "export a trained policy for deployment, or runs for rl-zoo3",
+    "push": "push a trained model to the Hugging Face Hub",
     "algos": "list the algorithms and how they differ",
     "theory": "check the paper's theorems by experiment",
 }

@@ -38,6 +38,12 @@ class TrackerRefused(GemrlError):
     exit_code = FAILED
 
 
+class HubError(GemrlError):
+    """The Hugging Face Hub did not accept or find a model, or cannot be reached."""
+
+    exit_code = FAILED
+
+
 class Diverged(GemrlError):
     """Training produced NaN or infinity."""
 
