@@ -7,11 +7,10 @@ be planned along it like along any other.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from gemrl.agents.off_policy import OffPolicyAgent
 from gemrl.core.steps import Trajectory, Transition
 from gemrl.envs.goals import Goals, goals_of
 from gemrl.envs.vector import AnyTask
@@ -30,10 +29,27 @@ def relabelled(goals: Goals, episode: Trajectory, end: int) -> Trajectory:
     return Trajectory(observation[: steps + 1], episode.action[:steps], reward, bool(terminates[steps - 1]))
 
 
+class Storing(Protocol):
+    """What it needs of an agent: a memory of trajectories, and random numbers that are part of its snapshots."""
+
+    lanes: int
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """Its random numbers on the host."""
+
+    def newest_trajectory(self, lane: int) -> Trajectory:
+        """The newest trajectory of a lane."""
+
+    def observe(self, transition: Transition) -> None:
+        """Stores one step of every environment."""
+
+
 @dataclass(frozen=True)
 class Hindsight:
     """Stores `copies` of each episode that ends, each with the goal of one of its steps, drawn uniformly."""
 
+    agent: Storing
     goals: Goals
     copies: int
 
@@ -41,12 +57,12 @@ class Hindsight:
     def of(agent: Any, task: AnyTask) -> Hindsight | None:
         """What an agent's recipe asks for in an environment; None if it is no hindsight. Raises if there are no goals."""
         copies = agent.recipe.hindsight
-        return Hindsight(goals_of(task.env, task.spaces), copies) if copies else None
+        return Hindsight(agent, goals_of(task.env, task.spaces), copies) if copies else None
 
-    def add(self, agent: OffPolicyAgent, taken: Transition) -> None:
+    def add(self, taken: Transition) -> None:
         """Stores the copies of all episodes that ended with this step, which the agent has stored already."""
-        for lane in np.flatnonzero(taken.stored & (taken.terminated | taken.truncated)):
-            episode, rng = agent.newest_trajectory(int(lane)), agent.rng
-            for end in rng.integers(0, episode.steps, self.copies):
-                for transition in relabelled(self.goals, episode, int(end)).transitions(int(lane), agent.lanes):
-                    agent.observe(transition)
+        for lane in map(int, np.flatnonzero(taken.stored & (taken.terminated | taken.truncated))):
+            episode = self.agent.newest_trajectory(lane)
+            for end in self.agent.rng.integers(0, episode.steps, self.copies):
+                for transition in relabelled(self.goals, episode, int(end)).transitions(lane, self.agent.lanes):
+                    self.agent.observe(transition)

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gemrl.agents.off_policy import OffPolicyAgent
 from gemrl.agents.protocol import Agent
 from gemrl.core.exceptions import BadValue
 from gemrl.core.steps import Step
@@ -75,8 +74,8 @@ def train(
         taken = task.step(observation, agent.explore(observation, before))
         observation = taken.observation
         agent.observe(taken.transition)
-        if hindsight and isinstance(agent, OffPolicyAgent):
-            hindsight.add(agent, taken.transition)
+        if hindsight:
+            hindsight.add(taken.transition)
         step += int(taken.transition.stored.sum())
         losses, rounds = None, agent.rounds_due(before, step)
         for due in rounds:  # several may follow one step of many environments
