@@ -78,7 +78,8 @@ def refresh_flops(recipe: Recipe | SoftRecipe) -> float:
 def step_gflop(name: str, steps: int) -> float:
     """GFLOP per environment step, on average over a run of this many steps."""
     recipe: Any = RECIPES[name]
-    cost = gradient_flops(recipe) * recipe.gradient_steps / recipe.train_freq
+    trained = max(0, steps - recipe.learning_starts) / steps
+    cost = gradient_flops(recipe) * recipe.gradient_steps / recipe.train_freq * trained
     if each := refresh_flops(recipe):
         cost += each * mean_rows(recipe.buffer_size, steps) / (update_period(recipe) or 1)
     return cost / 1e9

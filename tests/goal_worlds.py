@@ -52,12 +52,12 @@ class Reach(gym.Env):
 class Ending(Reach):
     """The same, and the episode ends when the goal is reached."""
 
-    def compute_terminated(self, achieved: Any, desired: Any, info: Any) -> np.ndarray:
+    def compute_terminations(self, achieved: Any, desired: Any, info: Any) -> np.ndarray:
         """Whether the goal is reached."""
         return np.linalg.norm(achieved - desired, axis=-1) <= NEAR
 
     def ends(self) -> bool:
-        return bool(self.compute_terminated(self.place, self.goal, {}))
+        return bool(self.compute_terminations(self.place, self.goal, {}))
 
 
 if "Reach-v0" not in gym.registry:

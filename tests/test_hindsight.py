@@ -220,5 +220,37 @@ def test_goals_of_another_size_are_refused() -> None:
         goals_of(env, spaces)
 
 
+class OneByOne(Reach):
+    """Says for one goal at a time whether it ends an episode, as gymnasium-robotics does."""
+
+    def compute_terminated(self, achieved: Any, desired: Any, info: Any) -> bool:
+        raise AssertionError("it is not called")
+
+
+def test_a_method_for_single_goals_is_not_called() -> None:
+    env = OneByOne()
+    goals, original = goals_of(env, Spaces.of(env)), episode(env)
+    assert relabelled(goals, original, 5).steps == 6
+
+
+class Grid(Reach):
+    """Goals of two axes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        place = gym.spaces.Box(-1, 1, (1, 2))
+        spaces = {"observation": gym.spaces.Box(-1, 1, (3,)), "desired_goal": place, "achieved_goal": place}
+        self.observation_space = gym.spaces.Dict(spaces)
+
+    def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
+        assert achieved.shape[1:] == desired.shape[1:] == (1, 2)
+        return np.zeros(len(achieved))
+
+
+def test_goals_have_their_own_shape() -> None:
+    env = Grid()
+    assert goals_of(env, Spaces.of(env)).reward(np.zeros((4, 2)), np.zeros((4, 2))).shape == (4,)
+
+
 def test_layout_is_that_of_vectors() -> None:
     assert Spaces.of(Reach()).layout == Layout((7,), 2)

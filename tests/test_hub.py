@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -99,6 +102,41 @@ def test_errors_of_the_hub_are_one_line(run: Path, hub: str, tmp_path: Path) -> 
 def test_other_names_are_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadValue, match="user/name"):
         checked_name(name)
+
+
+def test_the_card_s_command_trains_the_same(run: Path, tmp_path: Path) -> None:
+    """Read back by the shell's rules, it gives a run with the same recipe."""
+    assert main(["push", str(run), "someone/pendulum", "--out", str(tmp_path / "out")]) == 0
+    line = next(line for line in (tmp_path / "out" / "README.md").read_text().splitlines() if line.startswith("Trained with `"))
+    words = shlex.split(line.split("`")[1])[1:]
+    words[words.index("--steps") + 1] = "120"
+    at = words.index("--set")
+    assert main([*words[:at], "--run", str(tmp_path / "again"), "--eval-episodes", "1", *words[at:]]) == 0
+    recipes = [json.loads((folder / "run.json").read_text())["recipe"] for folder in (run, tmp_path / "again")]
+    assert recipes[0] == recipes[1]
+
+
+def test_a_folder_with_files_is_not_overwritten(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "README.md").write_text("mine")
+    assert main(["push", str(run), "a/b", "--out", str(tmp_path)]) == 2
+    assert "is not empty" in capsys.readouterr().err
+    assert (tmp_path / "README.md").read_text() == "mine"
+
+
+def test_links_and_unfinished_runs_are_not_pushed(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    linked = tmp_path / "linked"
+    shutil.copytree(run, linked)
+    (linked / "progress.csv").unlink()
+    (tmp_path / "secret").write_text("key")
+    (linked / "progress.csv").symlink_to(tmp_path / "secret")
+    assert main(["push", str(linked), "a/b", "--out", str(tmp_path / "one")]) != 0
+    assert not (tmp_path / "one" / "progress.csv").exists()
+    early = tmp_path / "early"
+    shutil.copytree(run, early)
+    description = json.loads((early / "run.json").read_text())
+    (early / "run.json").write_text(json.dumps(description | {"steps": 5000}))
+    assert main(["push", str(early), "a/b", "--out", str(tmp_path / "two")]) == 2
+    assert "is not finished" in capsys.readouterr().err
 
 
 def test_a_run_without_a_model_is_refused(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

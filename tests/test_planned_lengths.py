@@ -162,6 +162,8 @@ def test_other_planners_are_refused(fields: dict[str, Any], message: str) -> Non
         ({"joint_critics": True}, "Fresh or PlannedLengths"),
         ({"joint_critics": True, "targets": PlannedLengths()}, "n_pairs=1"),
         ({"joint_critics": True, "targets": Fresh(subset=1), "n_pairs": 1}, "subset"),
+        ({"joint_critics": True, "targets": Fresh(), "n_pairs": 1, "separate_batches": True}, "separate_batches=False"),
+        ({"n_pairs": 3, "planner": Stopping()}, "n_pairs must be 1 or 2"),
         ({"joint_critics": True, "targets": Fresh(), "n_pairs": 1, "bound": SelfImitation()}, "NoBound"),
         ({"targets": PlannedLengths(), "bound": SelfImitation()}, "stores its own returns"),
         ({"targets": PlannedLengths(Twin(5)), "n_pairs": 1}, "n_pairs must be 2"),

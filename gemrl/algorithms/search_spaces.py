@@ -106,11 +106,14 @@ class Family:
     fields: Mapping[str, Parameter | Multiples]
     stored: bool | None = None
     """For recipes with planned returns only (True), without them only (False), or for both (None)."""
+    followed: bool = False
+    """For recipes whose minibatches follow planned rollouts, and no others."""
 
     def fits(self, recipe: BaseRecipe) -> bool:
         """Whether it is the space of this recipe."""
-        stored = getattr(getattr(recipe, "targets", None), "stored", None)
-        return isinstance(recipe, self.kind) and self.stored in (None, stored)
+        targets = getattr(recipe, "targets", None)
+        fits = isinstance(recipe, self.kind) and self.stored in (None, getattr(targets, "stored", None))
+        return fits and self.followed == bool(getattr(targets, "every", None))
 
 
 DEFINING: Mapping[str, Any] = {"depth": 1, "alpha": 1.0, "target_policy_noise": 0.0}
@@ -139,6 +142,22 @@ SPACES: list[Family] = [
         Recipe,
         _DETERMINISTIC | {"tau": Range(0.2, 1.0), "depth": Choice((2, 5, 20, 100, 1000))},
         stored=True,
+    ),
+    Family(
+        "continuous actions, planned rollouts (gem2)",
+        Recipe,
+        {
+            "learning_rate": _RATE,
+            "gamma": _GAMMA,
+            "batch_size": Choice((128, 256)),
+            "net_arch": Choice(((256, 256), (512, 512))),
+            "gradient_steps": Multiples("train_freq", (0.5, 1, 2)),
+            "every": Choice((250, 500, 1000)),
+            "entropy": Range(0.25, 1.0),
+            "features": Choice((64, 128, 256)),
+            "alpha_low": Range(0.05, 0.5, log=True),
+        },
+        followed=True,
     ),
     Family(
         "continuous actions, one-step or n-step targets (td3)",

@@ -18,6 +18,8 @@ def check_planner(planner: object, estimates: int, field: str, *, discrete: bool
         raise BadValue(f"planner must be one of {', '.join(parts_of(Planner))}, not {planner!r}")
     if planner.estimates not in (None, estimates):
         raise BadValue(f"{planner} needs {planner.estimates} estimates: {field} must be {planner.estimates}, not {estimates}")
+    if planner.swaps and estimates not in (1, 2):
+        raise BadValue(f"{planner} lets one of two estimates value what the other chose: {field} must be 1 or 2, not {estimates}")
     if planner.uses_other and not discrete:
         raise BadValue(f"{planner} compares the action that was taken with all others, so it needs discrete actions")
 

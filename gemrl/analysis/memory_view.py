@@ -161,6 +161,6 @@ def planner_of(algo: str, chosen: AnyRecipe) -> Planner:
         raise BadValue(f"{algo} keeps its values in tables, which gemrl memory does not draw: model.agent.learner.q has them")
     for name in ("targets", "anchor"):
         part = chosen.settable().get(name)
-        if part is not None and part.stored:
+        if part is not None and (part.stored or getattr(part, "every", None)):
             return part.planner
     raise BadValue(f"{algo} plans no returns in its memory, so there is nothing to show; gem and its variants do")

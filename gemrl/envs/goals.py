@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium as gym
 import numpy as np
+from gymnasium.spaces import Box, MultiBinary
 
 from gemrl.core.exceptions import BadValue, EnvironmentFault
 from gemrl.envs.flattening import Entry
@@ -23,9 +24,11 @@ class Goals:
     achieved: slice
     """Where the vector of an observation holds the goal that was achieved."""
     desired: slice
+    shape: tuple[int, ...]
+    """The shape of a goal in the environment."""
     compute_reward: Callable[[Any, Any, Any], Any]
-    compute_terminated: Callable[[Any, Any, Any], Any] | None
-    """None if the environment does not say when a goal ends an episode."""
+    compute_terminations: Callable[[Any, Any, Any], Any] | None
+    """None if the environment does not say which goals end an episode."""
 
     def reward(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         """The reward of each step that achieved a goal while another was desired. [T, G], [T, G] -> [T]."""
@@ -33,14 +36,15 @@ class Goals:
 
     def terminated(self, achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         """Whether each of these steps ends the episode [T]; never, if the environment does not say."""
-        if self.compute_terminated is None:
+        if self.compute_terminations is None:
             return np.zeros(len(achieved), bool)
-        return self._called(self.compute_terminated, achieved, desired).astype(bool)
+        return self._called(self.compute_terminations, achieved, desired).astype(bool)
 
     def _called(self, function: Callable[[Any, Any, Any], Any], achieved: np.ndarray, desired: np.ndarray) -> np.ndarray:
         name = getattr(function, "__name__", "compute_reward")
         try:
-            found = np.asarray(function(achieved, desired, [{}] * len(achieved)))
+            shape = len(achieved), *self.shape
+            found = np.asarray(function(achieved.reshape(shape), desired.reshape(shape), [{}] * len(achieved)))
         except Exception as error:
             raise EnvironmentFault(f"the environment's {name} raised {type(error).__name__}: {error}") from error
         if found.shape != (len(achieved),):
@@ -59,13 +63,16 @@ def goals_of(env: Any, spaces: Spaces) -> Goals:
     missing = [name for name in ENTRIES if name not in places]
     if missing or spaces.flattening is None:
         raise BadValue(f"hindsight needs Dict observations with {' and '.join(ENTRIES)}, and this one has no {missing[0]}")
+    spaces_of_goals = [entry.space for entry in spaces.entries if entry.path in [(name,) for name in ENTRIES]]
+    if not all(isinstance(space, (Box, MultiBinary)) for space in spaces_of_goals):
+        raise BadValue("hindsight needs goals that are a Box or MultiBinary")
     first, second = (places[name] for name in ENTRIES)
-    if first.stop - first.start != second.stop - second.start:
+    if spaces_of_goals[0].shape != spaces_of_goals[1].shape:
         raise BadValue("hindsight needs achieved_goal and desired_goal of the same shape")
     reward = _method(single, "compute_reward")
     if reward is None:
         raise BadValue("hindsight needs an environment with compute_reward(achieved_goal, desired_goal, info)")
-    return Goals(first, second, reward, _method(single, "compute_terminated"))
+    return Goals(first, second, tuple(spaces_of_goals[0].shape or ()), reward, _method(single, "compute_terminations"))
 
 
 def _places(entries: tuple[Entry, ...]) -> dict[str, slice]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-import shutil
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from gemrl.algorithms.registry import recipe
 from gemrl.core.exceptions import BadValue, HubError, MissingExtra
-from gemrl.core.reading import exists
+from gemrl.core.reading import exists, open_regular
 from gemrl.core.version import __version__
-from gemrl.experiments.run_folder import describe
+from gemrl.experiments.run_folder import as_json, describe, finished, recipe_fields
 from gemrl.experiments.run_logs import read_evaluations
 
 PREFIX = "hf:"
@@ -54,11 +55,17 @@ def write_folder(run: Path, folder: Path, repository: str) -> None:
     missing = [name for name in NEEDED if not exists(run / name)]
     if missing:
         raise BadValue(f"{run} cannot be pushed: it has no {missing[0]}")
+    evaluations = read_evaluations(run)
+    if not finished(run, description["steps"]) or not len(evaluations["step"]):
+        raise BadValue(f"{run} cannot be pushed: it is not finished; continue it with gemrl resume")
+    if folder.exists() and any(folder.iterdir()):
+        raise BadValue(f"{folder} is not empty")
     folder.mkdir(parents=True, exist_ok=True)
     for name in FILES:
         if exists(run / name):
-            shutil.copyfile(run / name, folder / name)
-    (folder / "README.md").write_text(model_card(description, read_evaluations(run), repository), encoding="utf-8")
+            with open_regular(run / name, None, links=False) as file:  # a link may lead to what nobody wants to publish
+                (folder / name).write_bytes(file.read())
+    (folder / "README.md").write_text(model_card(description, evaluations, repository), encoding="utf-8")
 
 
 def push(folder: Path, repository: str, *, private: bool) -> str:
@@ -84,6 +91,16 @@ def _hub_errors(repository: str) -> Iterator[None]:
         raise HubError(f"the Hugging Face Hub and {repository!r}: {reason}") from error
 
 
+def _options(description: dict[str, Any]) -> list[str]:
+    """The options of a run's command that differ from the defaults."""
+    options = ["--n-envs", str(description["n_envs"])] if description.get("n_envs", 1) != 1 else []
+    if arguments := description.get("env_args"):
+        options += ["--env-args", *(f"{name}={value!r}" for name, value in arguments.items())]
+    own, usual = recipe_fields(description), as_json(recipe(description["algo"]))
+    settings = [f"{name}={value}" for name, value in own.items() if value != usual.get(name)]
+    return [*options, *(["--set", *settings] if settings else [])]
+
+
 def model_card(description: dict[str, Any], evaluations: dict[str, Any], repository: str) -> str:
     """The README of a model on the Hub: what it is, how it did, how to use it and how to train it again."""
     algo, env, seed, steps = (description[name] for name in ("algo", "env", "seed", "steps"))
@@ -91,8 +108,9 @@ def model_card(description: dict[str, Any], evaluations: dict[str, Any], reposit
     rows = "\n".join(
         f"| {int(step):,} | {value:,.1f} |" for step, value in zip(evaluations["step"], evaluations["return_mean"], strict=True)
     )
-    changed = " ".join(f"{name}={json.dumps(value)}" for name, value in (description.get("env_args") or {}).items())
-    arguments = f" --env-args '{changed}'" if changed else ""
+    command = shlex.join(
+        ["gemrl", "train", env, "--algo", algo, "--steps", str(steps), "--seed", str(seed), *_options(description)]
+    )
     return f"""---
 library_name: gemrl
 pipeline_tag: reinforcement-learning
@@ -120,8 +138,7 @@ model = gemrl.load("{PREFIX}{repository}")
 action, _ = model.predict(observation, deterministic=True)
 ```
 
-Trained with `gemrl train {env} --algo {algo} --steps {steps} --seed {seed}{arguments}`.
-`run.json` has every field of the recipe and all versions.
+Trained with `{command}`. `run.json` has every field of the recipe and all versions.
 
 | step | mean return |
 |---|---|

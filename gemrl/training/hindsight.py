@@ -22,7 +22,7 @@ def relabelled(goals: Goals, episode: Trajectory, end: int) -> Trajectory:
     observation[:, goals.desired] = observation[-1, goals.achieved]
     achieved, desired = observation[1:, goals.achieved], observation[1:, goals.desired]
     terminates = goals.terminated(achieved, desired)
-    if goals.compute_terminated is None and episode.terminated:
+    if goals.compute_terminations is None and episode.terminated:
         terminates[-1] = end == episode.steps - 1
     steps = int(np.argmax(terminates)) + 1 if terminates.any() else end + 1  # the new goal may end it earlier
     reward = goals.reward(achieved, desired)[:steps]

@@ -269,7 +269,8 @@ class Model(Attributes):
     ) -> tuple[np.ndarray, Any]:
         """The policy's action for one observation or a batch, in the environment's action space, and `state` unchanged.
 
-        Only sac's policy is stochastic; for all others `deterministic` makes no difference, since only training adds noise.
+        Without `deterministic`, policies that are distributions (sac, crossq-512, gem2) draw their action. For all others it
+        makes no difference, since only training adds noise.
         """
         batch, several = self.spaces.batch(observation)
         chosen = self.agent.act(batch) if deterministic else self.agent.sample(batch, self._predictions)

@@ -75,6 +75,8 @@ def rows(group: Group) -> tuple[list[str], bool]:
 
 def main() -> None:
     """Tries the groups; exits with 1 if an environment did not work."""
+    if unknown := set(sys.argv[1:]) - {group.name for group in GROUPS}:
+        sys.exit(f"unknown group {min(unknown)!r}; known: {', '.join(group.name for group in GROUPS)}")
     chosen = [group for group in GROUPS if not sys.argv[1:] or group.name in sys.argv[1:]]
     results = [rows(group) for group in chosen]
     if len(chosen) == len(GROUPS):

@@ -44,7 +44,7 @@ class Recipe(BaseRecipe):
     train_freq: int = number(100, "environment steps between two rounds of training")
     gradient_steps: int = number(200, "gradient steps per round")
     target_update_interval: int = number(
-        100, "environment steps between updates of the target networks (the paper's u); gradient steps if targets are Fresh"
+        100, "environment steps between updates of the target networks (the paper's u); gradient steps if they are not Planned"
     )
     policy_delay: int = number(2, "critic updates per actor update (the paper's p)")
     adam_beta1: float = number(0.9, "decay rate of Adam's mean of gradients", 0, 0.999)
@@ -92,8 +92,8 @@ class Recipe(BaseRecipe):
             raise BadValue("joint_critics needs targets that are computed for each minibatch: Fresh or PlannedLengths")
         if isinstance(self.targets, Fresh) and self.targets.subset:
             raise BadValue("joint_critics uses all critics, so targets cannot have a subset")
-        if self.n_pairs != 1:
-            raise BadValue(f"joint_critics needs n_pairs=1, not {self.n_pairs}")
+        if self.n_pairs != 1 or self.separate_batches:
+            raise BadValue("joint_critics needs n_pairs=1 and one minibatch for all critics: set separate_batches=False")
         if self.bound.weight:
             raise BadValue(f"joint_critics does not work with {type(self.bound).__name__}: set bound=NoBound()")
 
