@@ -239,7 +239,7 @@ class Grid(Reach):
     def __init__(self) -> None:
         super().__init__()
         place = gym.spaces.Box(-1, 1, (1, 2))
-        spaces = {"observation": gym.spaces.Box(-1, 1, (3,)), "desired_goal": place, "achieved_goal": place}
+        spaces: dict[str, gym.Space] = {"observation": gym.spaces.Box(-1, 1, (3,)), "desired_goal": place, "achieved_goal": place}
         self.observation_space = gym.spaces.Dict(spaces)
 
     def compute_reward(self, achieved: Any, desired: Any, info: Any) -> Any:
