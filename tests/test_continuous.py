@@ -30,7 +30,7 @@ from gemrl.agents.networks.perceptron import MLP, Layer, layer_norm
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.algorithms.distributions import Gaussian
 from gemrl.algorithms.embeddings import StateAction
-from gemrl.algorithms.losses import FirstCritic
+from gemrl.algorithms.losses import Calibrated, FirstCritic
 from gemrl.algorithms.planning import NStep, Planner, Single
 from gemrl.algorithms.registry import RECIPES, Recipe
 from gemrl.algorithms.schedules import Cosine, Linear
@@ -529,7 +529,7 @@ def test_every_field_of_a_bound_has_an_effect(part: Any, change: Any) -> None:
 
 
 def test_training_changes_every_part_of_the_learner() -> None:
-    recipe = small(embedding=StateAction(4), distribution=Gaussian())
+    recipe = small(embedding=StateAction(4), distribution=Gaussian(), loss=Calibrated())
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory()
     before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)

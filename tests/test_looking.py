@@ -274,6 +274,17 @@ def test_recipes_without_planned_returns_are_rejected(algo: str, tmp_path: Path,
     assert f"{algo} plans no returns in its memory" in capsys.readouterr().err
 
 
+def test_memory_of_gem2_is_shown(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its minibatches follow the rollouts that the picture shows."""
+    words = ["train", "Pendulum-v1", "--algo", "gem2", "--steps", "400", "--run", str(tmp_path / "run"), "--eval-episodes", "1"]
+    fields = ["net_arch=(8,)", "features=4", "every=100", "learning_starts=100", "batch_size=16", "train_freq=50"]
+    assert main([*words, "--set", *fields, "gradient_steps=2"]) == 0
+    capsys.readouterr()
+    assert main(["memory", str(tmp_path / "run")]) == 0
+    assert (tmp_path / "run" / "memory.png").exists()
+    assert "400" in capsys.readouterr().out
+
+
 def test_memory_without_planned_rows_is_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["train", "Pendulum-v1", "--steps", "50", "--run", str(tmp_path / "run"), *WORDS, "--eval-episodes", "1"]
     assert main(words) == 0

@@ -294,7 +294,8 @@ def test_kills_at_random_moments(own: Path, uninterrupted: Path, tmp_path: Path)
     assert study.output.count(KILLED) >= 2
     for subfolder in SUBFOLDERS:
         assert same_runs(uninterrupted / subfolder, tmp_path / "out" / subfolder)
-        assert study.output.count(f"{subfolder.split('/')[0]} on Pendulum-v1, seed 0: done") == 1
+        # No run is done twice. One that ends in the moment in which its study is killed is told by nobody.
+        assert study.output.count(f"{subfolder.split('/')[0]} on Pendulum-v1, seed 0: done") <= 1
         steps = [line.split(",")[0] for line in (tmp_path / "out" / subfolder / "progress.csv").read_text().splitlines()[1:]]
         assert len(set(steps)) == len(steps)
     assert {str(file.parent.relative_to(tmp_path / "out")) for file in tmp_path.rglob("run.json")} == set(SUBFOLDERS)
