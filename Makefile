@@ -17,7 +17,7 @@ test-quick: .venv/test.done ## Lint, types and the tests that compile nothing: f
 	$(MAKE) --no-print-directory lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal --quick
 
-test-environments: .venv/test.done ## Train in environments of other packages, each group in .venvs, and write docs/environments.md; half an hour
+test-environments: .venv/test.done ## Train in environments of other packages, each group in .venvs, and write docs/environments.md
 	$(BIN)/python -m tests.packages
 
 lint: .venv/test.done
