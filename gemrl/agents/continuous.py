@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import optax
 
 from gemrl.agents.acting import Policy, act, explore, sample
+from gemrl.agents.averaging import follow
 from gemrl.agents.calibration import next_alpha
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.drawing import Randomness, draw_randomness, smoothing_noise
@@ -50,6 +51,7 @@ def train_round(
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
     learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
     learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
+    learner = follow(recipe, learner)
     critic_losses, actor_losses = losses
     metrics = {"critic_loss": critic_losses.mean(), "actor_loss": jnp.nanmean(actor_losses)}
     if learner.temperature is not None:
@@ -238,7 +240,7 @@ FAMILY = Family(
     init_learner=init_learner,
     train_round=train_round,
     update_period=update_period,
-    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, learner.encoder)),
+    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, learner.encoder, learner.average)),
     act=act,
     explore=explore,
     sample=sample,

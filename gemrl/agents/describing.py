@@ -115,8 +115,8 @@ def _normalized(builder: GraphBuilder, normalizer: Normalizer | None, x: str) ->
 
 def continuous(builder: GraphBuilder, recipe: Recipe, learner: Any, layout: Layout, x: str) -> str:
     """The action of a deterministic policy, or the squashed mean of a Gaussian one."""
-    seen = _seen(builder, learner.encoder, _normalized(builder, learner.normalizer, x))
-    output = _body(builder, learner.actor.body, seen)
+    actor, encoder = learner.greedy
+    output = _body(builder, actor.body, _seen(builder, encoder, _normalized(builder, learner.normalizer, x)))
     return builder.add("tanh", builder.add("columns", output, count=layout.action) if recipe.distribution.stochastic else output)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -19,6 +21,13 @@ from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
 from gemrl.core.seeding import stream
+
+
+class Averaged(NamedTuple):
+    """What a policy acts with, averaged over gradient steps."""
+
+    actor: Actor | GaussianActor
+    encoder: Encoder | None
 
 
 class Learner(eqx.Module):
@@ -43,6 +52,13 @@ class Learner(eqx.Module):
     """The weight of the policy's entropy; None if the policy is deterministic."""
     alpha: Array | None
     """The weight of values below their returns in the loss; None if it is a constant."""
+    average: Averaged | None
+    """The average of the newest policies, which acts greedily; None if the newest one does."""
+
+    @property
+    def greedy(self) -> Averaged:
+        """What acts greedily: the average, or the newest policy."""
+        return Averaged(self.actor, self.encoder) if self.average is None else self.average
 
     @property
     def encoder(self) -> Encoder | None:
@@ -83,5 +99,6 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         encoders,
         Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
         np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
+        Averaged(actor, None if encoders is None else encoders.fixed) if recipe.policy_average else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

@@ -47,6 +47,9 @@ class Recipe(BaseRecipe):
         100, "environment steps between updates of the target networks (the paper's u); gradient steps if they are not Planned"
     )
     policy_delay: int = number(2, "critic updates per actor update (the paper's p)")
+    policy_average: int = number(
+        0, "gradient steps over which the policy is averaged for evaluations and predict; 0: the newest policy is used", 0
+    )
     adam_beta1: float = number(0.9, "decay rate of Adam's mean of gradients", 0, 0.999)
     target_policy_noise: float = number(0.2, "standard deviation of the noise on bootstrapped actions, for actions in [-1, 1]", 0)
     target_noise_clip: float = number(0.5, "this noise is clipped to +- this value", 0)
@@ -141,6 +144,7 @@ GEM2 = GEM.but(
     gradient_steps=10,
     target_update_interval=250,
     policy_delay=3,
+    policy_average=1_000,
     body=BatchRenormalized((512, 512)),
     n_pairs=1,
     targets=PlannedLengths(Stopping()),
