@@ -67,6 +67,8 @@ def trained(name: str, env: probes.Probe, steps: int = 900) -> Model:
         fields |= {"features": 16}
     if "momentum" in recipe.settable():
         fields |= BATCH_NORM
+    if recipe.settable().get("policy_average"):  # in proportion to the gradient steps
+        fields |= {"policy_average": 200}
     return MODELS[name](probes.Varied(env) if "momentum" in recipe.settable() else env, seed=1, **fields).learn(steps)
 
 
