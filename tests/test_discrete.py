@@ -275,7 +275,7 @@ OUTSIDE_OF_ROUNDS = {
     "train_freq",
     "buffer_size",
 }
-OUTSIDE_OF_ROUNDS |= {"learning_starts", "target_update_interval", "gamma"}
+OUTSIDE_OF_ROUNDS |= {"learning_starts", "target_update_interval", "gamma", "overlap"}
 
 
 def test_every_field_of_a_round_has_an_effect() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -17,10 +16,11 @@ from gemrl.agents.memory.ring import Memory, Rows, cut, insert
 from gemrl.agents.memory.staging import Staging
 from gemrl.agents.memory.storage import restored, snapshot_of
 from gemrl.agents.networks.actor_critic import normalized
+from gemrl.agents.overlap import Behind, checked
 from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
-from gemrl.core.exceptions import BadValue, Diverged
+from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from gemrl.core.resources import Need
 from gemrl.core.seeding import stream
@@ -78,7 +78,8 @@ class OffPolicyAgent:
         self.learner = jax.device_put(family.init_learner(recipe, layout, seed), device)
         self._noise = stream(seed, "exploration")
         self._updated: int | None = None
-        self._policy = self._family.policy_of(self.learner)
+        self._newest: Any = None
+        self._behind: Behind | None = None
 
     def _divide_memory(self, lanes: int) -> None:
         """Divides an empty memory into this many lanes: one for each environment, and one more for data that is kept."""
@@ -97,6 +98,13 @@ class OffPolicyAgent:
     def gamma(self) -> float:
         """The discount factor of its returns."""
         return self.recipe.gamma
+
+    @property
+    def _policy(self) -> Any:
+        """The newest policy, on the host: waits for a round that is under way."""
+        if self._newest is None:
+            self._newest = self._family.policy_of(self.learner)
+        return self._newest
 
     @property
     def memory(self) -> Memory:
@@ -131,7 +139,8 @@ class OffPolicyAgent:
         """Actions for training: uniform during warm-up, then the policy's with exploration. [E, *O] -> [E, A]."""
         if step < self.recipe.learning_starts:
             return self._layout.random_actions(len(observation), self._noise, self._layout.split(observation)[1])
-        return self._family.explore(self.recipe, self._policy, observation, step, self._noise)
+        policy = self._policy if self._behind is None else self._behind.policy
+        return self._family.explore(self.recipe, policy, observation, step, self._noise)
 
     def observe(self, transition: Transition) -> None:
         """Stores one step of every environment."""
@@ -195,19 +204,20 @@ class OffPolicyAgent:
         return period is not None and (self._updated is None or step // period > self._updated // period)
 
     def learn(self, step: int) -> dict[str, float]:
-        """One round of training; its mean losses."""
+        """One round of training; its mean losses. If rounds overlap with acting: those of the round before, which has ended."""
         due = self.refreshes(step)
         if due:
             self._updated = step
+        before = None if self._behind is None else checked(self._behind.losses, step)
+        policy = copied(self._policy) if self.recipe.overlap else None  # the round overwrites the networks
         rows, count = self._staging.take()
         state = self.learner, self._rows()
         self.learner, self._ring, losses = self._family.train_round(self.recipe, *state, rows, count, due)
-        self._policy = self._family.policy_of(self.learner)
-        metrics = {name: float(value) for name, value in losses.items()}
-        for name in ("critic_loss", "loss"):  # the actor's loss is NaN in a round that does not update the actor
-            if not math.isfinite(metrics.get(name, 0.0)):
-                raise Diverged(f"training diverged by step {step:,}: {name} is {metrics[name]}; try a smaller learning_rate")
-        return metrics
+        self._newest = None
+        if not self.recipe.overlap:
+            return checked(losses, step)
+        self._behind = Behind(policy, losses)
+        return before or {}
 
     def values(self, observation: np.ndarray, action: np.ndarray) -> np.ndarray:
         """The mean of the online critics' Q(s, a), in chunks of one compiled size. [B, *O], [B, A] -> [B]."""
@@ -221,27 +231,37 @@ class OffPolicyAgent:
     def set_learner(self, learner: Any) -> None:
         """Restores a saved learner."""
         self.learner = jax.device_put(learner, self._device)
-        self._policy = self._family.policy_of(self.learner)
+        self._newest = self._behind = None
 
     def snapshot(self) -> Snapshot:
         """All state except the learner. Staged rows stay on the host."""
         facts = {"noise": self._noise.bit_generator.state, "updated": self._updated}
         facts |= {"keeps_data": True} if self._keeps_data else {}
-        return Snapshot.of(agent=Snapshot(facts, {}), memory=snapshot_of(self._rows()), staging=self._staging.snapshot())
+        arrays = dict[str, np.ndarray]()
+        if self._behind is not None:
+            facts["losses"], arrays = self._behind.saved()
+        return Snapshot.of(agent=Snapshot(facts, arrays), memory=snapshot_of(self._rows()), staging=self._staging.snapshot())
 
     def restore(self, saved: Snapshot) -> None:
         """Restores a snapshot."""
-        facts = saved.part("agent").facts
+        facts, arrays = saved.part("agent")
         self._noise.bit_generator.state = facts["noise"]
         self._updated = None if facts["updated"] is None else int(facts["updated"])
         self._divide_memory(self.lanes + bool(facts.get("keeps_data", False)))
         self._staging.restore(saved.part("staging"))
         self._ring = jax.device_put(restored(saved.part("memory"), *self._memory_shape), self._device)
+        self._newest = self._behind = None
+        if "losses" in facts:
+            self._behind = Behind.restored(facts["losses"], arrays, self._policy)
 
     def _flush(self) -> None:
         self.learner, self._ring = remembered(self.learner, self._rows(), *self._staging.take())
-        # The normalizer has changed, and the policy must use it, as it would after a resume.
-        self._policy = self._family.policy_of(self.learner)
+        self._newest = None  # the normalizer has changed, and the policy must use it, as it would after a resume
+
+
+def copied(tree: Any) -> Any:
+    """A copy where the arrays are: on the host, or on the device for networks that see images."""
+    return jax.tree.map(lambda leaf: leaf.copy(), tree)
 
 
 def on_host(tree: Any) -> Any:

@@ -25,7 +25,15 @@ _TASK = Record(optional=_COUNTERS, others=Record(optional=_COUNTERS))
 
 _LEARNING = Record(
     optional={
-        "agent": Record(optional={"noise": Record(), "draws": Record(), "updated": Maybe(Whole()), "keeps_data": Flag()}),
+        "agent": Record(
+            optional={
+                "noise": Record(),
+                "draws": Record(),
+                "updated": Maybe(Whole()),
+                "keeps_data": Flag(),
+                "losses": Record(others=Real(finite=False)),
+            }
+        ),
         "memory": Record(optional={"filled": Whole(), "images": Whole()}),
         "staging": Record(),
         "noise": Record(),

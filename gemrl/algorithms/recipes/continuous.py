@@ -43,6 +43,9 @@ class Recipe(BaseRecipe):
     tau: float = number(0.6, "Polyak coefficient: how far target networks move toward the online ones at each update", 0, 1)
     train_freq: int = number(100, "environment steps between two rounds of training")
     gradient_steps: int = number(200, "gradient steps per round")
+    overlap: bool = choice(
+        False, "act with the policy of the round before while a round computes, so that the environment does not wait", bool
+    )
     target_update_interval: int = number(
         100, "environment steps between updates of the target networks (the paper's u); gradient steps if they are not Planned"
     )

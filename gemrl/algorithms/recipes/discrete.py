@@ -34,6 +34,9 @@ class DiscreteRecipe(BaseRecipe):
     batch_size: int = number(64, "rows per minibatch")
     train_freq: int = number(256, "environment steps between two rounds of training")
     gradient_steps: int = number(128, "gradient steps per round")
+    overlap: bool = choice(
+        False, "act with the policy of the round before while a round computes, so that the environment does not wait", bool
+    )
     target_update_interval: int = number(256, "environment steps between updates of the target networks")
     exploration_final_eps: float = number(0.04, "final fraction of random actions in training", 0, 1)
     exploration_steps: int = number(8_000, "steps after the warm-up over which this fraction falls from 1", 1)

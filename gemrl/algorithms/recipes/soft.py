@@ -27,6 +27,9 @@ class SoftRecipe(BaseRecipe):
     tau: float = number(0.005, "Polyak coefficient: how far target networks move toward the online ones at each update", 0, 1)
     train_freq: int = number(1, "environment steps between two rounds of training")
     gradient_steps: int = number(1, "gradient steps per round")
+    overlap: bool = choice(
+        False, "act with the policy of the round before while a round computes, so that the environment does not wait", bool
+    )
     target_update_interval: int = number(1, "gradient steps between updates of the target networks")
     policy_delay: int = number(1, "critic updates per update of actor and temperature")
     adam_beta1: float = number(0.9, "decay rate of Adam's mean of gradients, for actor and critics", 0, 0.999)
