@@ -122,12 +122,12 @@ def test_stacks_of_images_are_compared_as_a_whole() -> None:
     compact = stored_in_memory(SCREENS, transitions, 100)
     whole = stored_in_memory(SCREENS._replace(frames=1), transitions, 100)
     assert compact.frames is not None
-    digest = np.array(row_digests(compact, 4))[0]
+    digest = np.array(row_digests(compact))[0]
     stacks = np.concatenate([np.array(whole.rows.observation[0]).reshape(100, -1), np.array(whole.rows.action[0])], axis=1)
     same = (stacks[:, None] == stacks[None]).all(axis=-1)
     np.testing.assert_array_equal((digest[:, None] == digest[None]).all(axis=-1), same)
     assert 100 < same.sum() < 2000
-    np.testing.assert_array_equal((np.array(row_digests(whole, 1))[0][:, None] == row_digests(whole, 1)[0]).all(-1), same)
+    np.testing.assert_array_equal((np.array(row_digests(whole))[0][:, None] == row_digests(whole)[0]).all(-1), same)
 
 
 def test_a_second_kind_of_stored_returns_is_refused() -> None:

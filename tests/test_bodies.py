@@ -105,7 +105,7 @@ def test_without_hidden_layers_networks_are_linear(action_twice: bool) -> None:
     s, a = (rng.normal(size=(5, n)).astype(np.float32) for n in (LAYOUT.size, LAYOUT.action))
     layers = [member.layers[0] for member in learner.critics.members if isinstance(member, MLP)]
     expected = [np.concatenate([s, a], axis=1) @ layer.weight + layer.bias for layer in layers]
-    for critics in (learner.critics, learner.critics.fast()):
+    for critics in (learner.critics, learner.critics.fast().values):
         np.testing.assert_allclose(critics(jnp.array(s), jnp.array(a)), np.stack(expected)[..., 0], rtol=1e-4, atol=1e-5)
     assert isinstance(learner.actor.body, MLP)
     (layer,) = learner.actor.body.layers

@@ -137,7 +137,7 @@ def test_stacks_of_images(tmp_path: Path) -> None:
     assert memory.frames is not None
     rows = memory.lane(0)
     for name in ("observation", "next_observation"):
-        rows[name] = np.asarray(memory.observations(np.zeros(len(rows["reward"]), int), rows[name], 3))
+        rows[name] = np.asarray(memory.observations(np.zeros(len(rows["reward"]), int), rows[name]))
     check_rows(rows, expected(episodes, stacked()))
     assert int(memory.frames.written[0]) == 6 * 5
     model.learn(200)

@@ -19,8 +19,8 @@ from gymnasium.spaces import Box, Discrete
 
 import gemrl
 from gemrl.agents import describing
-from gemrl.agents.networks.actor_critic import BodyNetwork
 from gemrl.agents.networks.bodies import NETWORKS
+from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.agents.networks.perceptron import Layer
 from gemrl.algorithms.bodies import Body, Perceptron, Residual
 from gemrl.algorithms.embeddings import StateAction

@@ -105,8 +105,7 @@ def compare_with_whole_stacks(layout: Layout, transitions: list[Any], capacity: 
     for one, other in zip(mine, whole, strict=True):
         np.testing.assert_array_equal(one, other)
     following = [
-        memory.observations(index.lane, memory.rows.next_observation[index.lane, index.position], layout.frames)
-        for memory in (compact, plain)
+        memory.observations(index.lane, memory.rows.next_observation[index.lane, index.position]) for memory in (compact, plain)
     ]
     np.testing.assert_array_equal(*following)
     np.testing.assert_array_equal(*(discrete_state_values(RECIPE, learner, states) for states in following))
@@ -151,7 +150,7 @@ def test_rows_are_dropped_with_their_images(monkeypatch: pytest.MonkeyPatch) -> 
     ours, theirs = (memory.lane() for memory in (compact, plain))
     lane = np.zeros(size, int)
     for name in ("observation", "next_observation"):
-        stacks = compact.observations(lane, ours[name], LAYOUT.frames)
+        stacks = compact.observations(lane, ours[name])
         np.testing.assert_array_equal(stacks, theirs[name][-size:])
     planned = plan(compact, Twin(5))
     assert np.isfinite(planned.planned_returns()).all()

@@ -10,6 +10,7 @@ from gemrl.agents.learner import Averaged
 from gemrl.agents.networks.actor_critic import Actor, normalized
 from gemrl.agents.networks.encoder import Encoder, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor
+from gemrl.agents.networks.vision import Vision
 from gemrl.agents.normalization import Normalizer
 from gemrl.algorithms.recipes.continuous import Recipe
 
@@ -22,21 +23,30 @@ class Policy(NamedTuple):
     encoder: Encoder | None = None
     average: Averaged | None = None
     """What acts greedily in place of the newest networks; None if they do."""
+    vision: Vision | None = None
+    """The encoder of images; None if observations are vectors."""
 
 
 def act(recipe: Any, policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """The policy's greedy actions in [-1, 1]; those of the average if there is one. [B, D] -> [B, A]."""
-    actor, encoder = (policy.actor, policy.encoder) if policy.average is None else policy.average
-    return actor(seen_states(encoder, normalized(policy.normalizer, observation)))
+    """The policy's greedy actions in [-1, 1]; those of the average if there is one. [B, *O] -> [B, A]."""
+    newest = Averaged(policy.actor, policy.encoder, policy.vision)
+    actor, encoder, vision = newest if policy.average is None else policy.average
+    return actor(seen_states(encoder, seen(vision, normalized(policy.normalizer, observation))))
 
 
 def sample(recipe: Any, policy: Policy, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Actions drawn from the newest policy, which are all alike if it is deterministic. [B, D] -> [B, A]."""
-    return policy.actor.sample(seen_states(policy.encoder, normalized(policy.normalizer, observation)), rng)
+    """Actions drawn from the newest policy, which are all alike if it is deterministic. [B, *O] -> [B, A]."""
+    states = seen(policy.vision, normalized(policy.normalizer, observation))
+    return policy.actor.sample(seen_states(policy.encoder, states), rng)
+
+
+def seen(vision: Vision | None, observation: np.ndarray) -> np.ndarray:
+    """The features of images, or vectors as they are. [B, *O] -> [B, D]."""
+    return observation if vision is None else vision(observation)
 
 
 def explore(recipe: Recipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
-    """Actions drawn from the newest policy, with exploration noise if it is deterministic. [B, D] -> [B, A]."""
+    """Actions drawn from the newest policy, with exploration noise if it is deterministic. [B, *O] -> [B, A]."""
     action = sample(recipe, policy, observation, rng)
     if recipe.distribution.stochastic:
         return action

@@ -26,7 +26,7 @@ def follow(recipe: Recipe, learner: Learner) -> Learner:
     def moved(average: Array, newest: Array) -> Array:
         return average + weight * (newest - average)
 
-    newest = Averaged(learner.actor, learner.encoder)
+    newest = Averaged(learner.actor, learner.encoder, learner.critics.vision)
     return eqx.tree_at(lambda x: x.average, learner, jax.tree.map(moved, learner.average, newest))
 
 

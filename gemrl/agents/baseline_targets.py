@@ -26,16 +26,17 @@ Value = Callable[[Array, Array, Array | None], Array]
 
 
 def _values(value: Value, observation: Array, noise: Array | None, subset: Array | None) -> Array:
-    """Each group's value of states of any shape. [*S, D], [*S, A] -> [K, *S]."""
+    """Each group's value of states of any shape. [*S, *O], [*S, A] -> [K, *S]."""
     assert noise is not None
-    flat, noise = (x.reshape(-1, x.shape[-1]) for x in (observation, noise))
-    return value(flat, noise, subset).reshape(-1, *observation.shape[:-1])
+    shape = noise.shape[:-1]
+    flat = observation.reshape(-1, *observation.shape[len(shape) :])
+    return value(flat, noise.reshape(-1, noise.shape[-1]), subset).reshape(-1, *shape)
 
 
 def fresh_returns(recipe: Recipe, memory: Memory, drawn: Randomness, value: Value) -> Array:
     """Returns of the drawn rows, bootstrapped from the target networks, within their trajectories. [K, *S]."""
     rewards, bootstrap_discount, states = paths(recipe, memory, drawn.rows)
-    if states.ndim == drawn.rows.lane.ndim + 1:  # all pairs have the same rollouts
+    if rewards.ndim == drawn.rows.lane.ndim:  # all pairs have the same rollouts
         return rewards + bootstrap_discount * _values(value, states, drawn.noise, drawn.subset)
     values = jnp.stack([_values(value, ends, drawn.noise, drawn.subset) for ends in states])  # [rollout of, value by, *S]
     pair = jnp.arange(recipe.n_pairs)
@@ -50,7 +51,7 @@ class Paths(NamedTuple):
 
     rewards: Array  # the discounted sum
     bootstrap_discount: Array
-    states: Array  # [..., D], where it ends
+    states: Array  # [..., *O], where it ends
 
 
 def paths(recipe: Recipe, memory: Memory, index: RowIndex) -> Paths:
@@ -58,13 +59,13 @@ def paths(recipe: Recipe, memory: Memory, index: RowIndex) -> Paths:
     lane, rows = index.lane, memory.rows
     if memory.length is None or memory.gain is None:
         rewards, bootstrap_discount, end = n_step(memory, index, recipe.targets.planner.rollout_cap)
-        return Paths(rewards, bootstrap_discount, rows.next_observation[lane, end])
+        return Paths(rewards, bootstrap_discount, memory.next_observation(lane, end))
     planned = memory.length[:, lane, index.position]
     length = jnp.maximum(planned, 1)  # a row that was not planned yet has a rollout of one step
     rewards = jnp.where(planned > 0, memory.gain[:, lane, index.position], rows.reward[lane, index.position])
     end = (index.position + length.astype(int) - 1) % memory.capacity
     discount = recipe.gamma ** (length - 1) * rows.discount[lane, end]  # before its end no rollout terminates
-    found = Paths(rewards, discount, rows.next_observation[lane, end])
+    found = Paths(rewards, discount, memory.next_observation(lane, end))
     return found if recipe.n_pairs > 1 else Paths(*(x[0] for x in found))
 
 
@@ -86,7 +87,7 @@ def _best_ahead(memory: Memory, drawn: Randomness, value: Value) -> Array:
     assert drawn.ahead is not None
     reach = drawn.ahead.shape[-2]
     ahead = segment(memory, drawn.rows, reach)
-    states = memory.rows.next_observation[drawn.rows.lane[..., None], ahead.position]
+    states = memory.next_observation(drawn.rows.lane[..., None], ahead.position)
     values = _values(value, states, drawn.ahead, drawn.subset)
     return Single(reach)(ahead.reward, ahead.discount, ahead.last, values)[..., 0]
 
@@ -102,11 +103,11 @@ def _tightest_behind(recipe: Recipe, learner: Learner, memory: Memory, index: Ro
         before = (index.position - k) % memory.capacity
         same &= (index.offset >= k) & ~rows.last[lane, before]
         since = rows.reward[lane, before] + recipe.gamma * since
-        observation = normalized(learner.normalizer, rows.observation[lane, before])
+        view = learner.target_critics.see(normalized(learner.normalizer, memory.observation(lane, before)))
         action = rows.action[lane, before]
-        observation = seen_pairs(learner.target_encoder, observation, action)
-        flat = (x.reshape(-1, x.shape[-1]) for x in (observation, action))
-        q = learner.target_critics(*flat).reshape(recipe.n_pairs, recipe.n_critics, *lane.shape).min(axis=1)
+        view = seen_pairs(learner.target_encoder, view, action)
+        flat = (x.reshape(-1, x.shape[-1]) for x in (view, action))
+        q = learner.target_critics.values(*flat).reshape(recipe.n_pairs, recipe.n_critics, *lane.shape).min(axis=1)
         q = in_rewards(learner, q)
         tightest = jnp.where(same, jnp.minimum(tightest, (q - since) / recipe.gamma**k), tightest)
     return tightest

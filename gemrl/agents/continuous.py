@@ -24,7 +24,7 @@ from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
 from gemrl.agents.memory.ring import FOLLOWED, Memory, Rows
-from gemrl.agents.minibatches import Batch, Ends, batch_of, joint_values, pair_values, state_values
+from gemrl.agents.minibatches import Batch, Ends, batch_of, bootstrapped, joint_values, pair_values, target_view
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, current_rate, descend, normalized
 from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
@@ -40,6 +40,9 @@ from gemrl.core.layout import Layout
 
 REFRESH_CHUNK = 512
 """Next states evaluated at a time in a refresh: few enough that the activations stay in cache."""
+
+IMAGES_AT_ONCE = 64
+"""The same for images, whose convolutions compute many more numbers."""
 
 
 @partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
@@ -99,16 +102,16 @@ def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key:
     """The memory with the values of the newest stale[e] rows of each lane computed again; the work grows with their number."""
     networks = learner.target_actor.fast(), learner.target_critics.fast()
     learner = frozen(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
-    chunks, actions = Chunks(memory, stale, REFRESH_CHUNK), memory.rows.action.shape[-1]
+    chunk = REFRESH_CHUNK if memory.frames is None else IMAGES_AT_ONCE
+    chunks, actions = Chunks(memory, stale, chunk), memory.rows.action.shape[-1]
 
     def value_chunk(number: Array, columns: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
         q_next, q_stored = columns
-        _, states = chunks.next_observations(number)
-        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (len(states), actions))
-        q_next = chunks.write(number, q_next, state_values(recipe, learner, states, noise))
+        view = target_view(learner, memory.observations(*chunks.next_observations(number)))
+        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (len(view), actions))
+        q_next = chunks.write(number, q_next, bootstrapped(recipe, learner, view, noise))
         if q_stored is not None:
-            states = normalized(learner.normalizer, states)
-            q_stored = chunks.write(number, q_stored, pair_values(recipe, learner, states, chunks.next_actions(number)))
+            q_stored = chunks.write(number, q_stored, pair_values(recipe, learner, view, chunks.next_actions(number)))
         return q_next, q_stored
 
     q_next, q_stored = jax.lax.fori_loop(0, chunks.count, value_chunk, (memory.q_next, memory.q_stored))
@@ -131,9 +134,10 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
     critics, critic_optimizer, critic_error = descend(optimizer, loss, learner.critics, learner.critic_optimizer, clip)
 
     def improve(state: PolicyState) -> tuple[PolicyState, Array]:
-        loss = partial(actor_loss, recipe, critics=critics, batch=batch, temperature=state.temperature)
+        seen = batch._replace(states=jax.lax.stop_gradient(critics.see(batch.states)))
+        loss = partial(actor_loss, recipe, critics=critics, batch=seen, temperature=state.temperature)
         actor, actor_optimizer, error = descend(optimizer, loss, state.actor, state.optimizer, clip)
-        return PolicyState(actor, actor_optimizer, next_temperature(recipe, optimizer, state, batch)), error
+        return PolicyState(actor, actor_optimizer, next_temperature(recipe, optimizer, state, seen)), error
 
     updates = learner.updates + 1
     due = updates % recipe.policy_delay == 0
@@ -176,7 +180,7 @@ def actor_loss(
     """The negative of the objective that the policy maximizes, with its entropy if it has one; and the body's statistics."""
     objective = recipe.actor_objective
     (action, density), statistics = actor.training(seen_states(batch.encoder, batch.states), batch.noise)
-    q = critics[objective.critics_used](seen_pairs(batch.encoder, batch.states, action), action)
+    q = critics[objective.critics_used].values(seen_pairs(batch.encoder, batch.states, action), action)
     loss = -objective(q).mean()
     return loss if temperature is None or density is None else loss + temperature.value * density.mean(), statistics
 
@@ -240,7 +244,9 @@ FAMILY = Family(
     init_learner=init_learner,
     train_round=train_round,
     update_period=update_period,
-    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, learner.encoder, learner.average)),
+    policy_of=lambda learner: on_host(
+        Policy(learner.actor, learner.normalizer, learner.encoder, learner.average, learner.critics.vision)
+    ),
     act=act,
     explore=explore,
     sample=sample,

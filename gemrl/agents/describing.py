@@ -10,13 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.agents.networks.actor_critic import BodyNetwork
 from gemrl.agents.networks.batch_norm import BatchNormNetwork
+from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.agents.networks.convolution import Convolution
 from gemrl.agents.networks.encoder import SMALLEST, Encoder
 from gemrl.agents.networks.perceptron import EPSILON, MLP, Layer
 from gemrl.agents.networks.q_networks import QNetwork
 from gemrl.agents.networks.residual import ResidualNetwork
+from gemrl.agents.networks.vision import Vision
 from gemrl.agents.normalization import CLIP, Normalizer
 from gemrl.agents.protocol import LearningAgent
 from gemrl.algorithms.bootstraps import Acting, FirstNetwork, MeanOfMinima
@@ -115,8 +116,9 @@ def _normalized(builder: GraphBuilder, normalizer: Normalizer | None, x: str) ->
 
 def continuous(builder: GraphBuilder, recipe: Recipe, learner: Any, layout: Layout, x: str) -> str:
     """The action of a deterministic policy, or the squashed mean of a Gaussian one."""
-    actor, encoder = learner.greedy
-    output = _body(builder, actor.body, _seen(builder, encoder, _normalized(builder, learner.normalizer, x)))
+    actor, encoder, vision = learner.greedy
+    x = _features(builder, vision, _normalized(builder, learner.normalizer, x))
+    output = _body(builder, actor.body, _seen(builder, encoder, x))
     return builder.add("tanh", builder.add("columns", output, count=layout.action) if recipe.distribution.stochastic else output)
 
 
@@ -133,7 +135,8 @@ def _seen(builder: GraphBuilder, encoder: Encoder | None, x: str) -> str:
 
 def soft(builder: GraphBuilder, recipe: SoftRecipe, learner: Any, layout: Layout, x: str) -> str:
     """The squashed mean of a Gaussian policy, whose body also gives the standard deviation."""
-    output = _body(builder, learner.actor.body, _normalized(builder, learner.normalizer, x))
+    x = _features(builder, learner.critics.vision, _normalized(builder, learner.normalizer, x))
+    output = _body(builder, learner.actor.body, x)
     return builder.add("tanh", builder.add("columns", output, count=layout.action))
 
 
@@ -154,8 +157,11 @@ def _q_input(builder: GraphBuilder, layout: Layout, x: str) -> str:
         return _one_hot(builder, layout, x)
     if not layout.is_image:
         return x
-    if layout.image == layout.observation:
-        x = builder.add("transpose", x, axes=[0, 3, 1, 2])
+    if not layout.channels_first:
+        x = builder.add("transpose", x, axes=[0, 1, 4, 2, 3] if layout.stacks_channels else [0, 3, 1, 2])
+    if layout.stacks_channels:
+        height, width, channels = layout.image
+        x = builder.add("reshape", x, shape=[channels, height, width])
     x = builder.add("cast", x, dtype="float32")
     return builder.add("divide", x, builder.array("white", np.float32(255))) if layout.dtype == "uint8" else x
 
@@ -166,14 +172,28 @@ def _one_hot(builder: GraphBuilder, layout: Layout, x: str) -> str:
 
 def q_network(builder: GraphBuilder, network: QNetwork, x: str) -> str:
     """Q(s, .), from vectors [B, D] or images [B, C, H, W]."""
-    for convolution in network.convolutions:
-        x = _convolution(builder, convolution, x)
-    if network.convolutions:  # the layers that follow take pixels row by row, channels last
-        x = builder.add("reshape", builder.add("transpose", x, axes=[0, 2, 3, 1]), shape=[-1])
+    x = _convolved(builder, network.convolutions, x)
     for layer in network.trunk:
         x = builder.add("relu", _linear(builder, layer, x))
     *state, last = (perceptron(builder, stream, x) for stream in network.streams)
     return builder.add("add", state[0], builder.add("centre", last)) if state else last
+
+
+def _features(builder: GraphBuilder, vision: Vision | None, x: str) -> str:
+    """What actors see of observations: the features of images, or vectors as they are."""
+    if vision is None:
+        return x
+    x = _convolved(builder, vision.convolutions, _q_input(builder, vision.layout, x))
+    return builder.add("tanh", _norm(builder, vision.last, _linear(builder, vision.last, x)))
+
+
+def _convolved(builder: GraphBuilder, convolutions: Sequence[Convolution], x: str) -> str:
+    """The outputs of convolutions as vectors, pixel by pixel, channels last; vectors if there are no convolutions."""
+    if not convolutions:
+        return x
+    for convolution in convolutions:
+        x = _convolution(builder, convolution, x)
+    return builder.add("reshape", builder.add("transpose", x, axes=[0, 2, 3, 1]), shape=[-1])
 
 
 def _convolution(builder: GraphBuilder, convolution: Convolution, x: str) -> str:

@@ -51,10 +51,8 @@ class Batch(NamedTuple):
 
 def batch_of(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: RowIndex) -> Batch:
     """The minibatch of the drawn rows."""
-    rows, frames = memory.rows, learner.networks.layout.frames
-    observation = memory.observations(index.lane, rows.observation[index.lane, index.position], frames)
-    observation, _ = learner.networks.layout.split(observation)
-    action = rows.action[index.lane, index.position, 0]
+    observation, _ = learner.networks.layout.split(memory.observation(index.lane, index.position))
+    action = memory.rows.action[index.lane, index.position, 0]
     returns = for_networks(learner, _returns(recipe, learner, memory, index))
     anchor = None
     if recipe.anchor.stored:
@@ -67,17 +65,15 @@ def _returns(recipe: DiscreteRecipe, learner: Learner, memory: Memory, index: Ro
 
     With students, only these learn the groups' returns; the other networks learn their own one-step targets.
     """
-    rows, frames = memory.rows, learner.networks.layout.frames
+    rows = memory.rows
     if recipe.targets.stored:
         returns = memory.planned[:, index.lane, index.position]
     else:
         rewards, bootstrap_discount, end = n_step(memory, index, recipe.targets.planner.rollout_cap)
-        following = memory.observations(index.lane, rows.next_observation[index.lane, end], frames)
-        returns = rewards + bootstrap_discount * state_values(recipe, learner, following)
+        returns = rewards + bootstrap_discount * state_values(recipe, learner, memory.next_observation(index.lane, end))
     if not recipe.students:
         return jnp.repeat(returns, recipe.n_critics, axis=0)
-    following = memory.observations(index.lane, rows.next_observation[index.lane, index.position], frames)
-    following, allowed = learner.networks.layout.split(following)
+    following, allowed = learner.networks.layout.split(memory.next_observation(index.lane, index.position))
     own = permitted(learner.targets(normalized(learner.normalizer, following))[: -recipe.n_pairs], allowed).max(axis=-1)
     own = in_rewards(learner, own)
     one_step = rows.reward[index.lane, index.position] + rows.discount[index.lane, index.position] * own

@@ -16,7 +16,6 @@ from gemrl.agents.reward_scale import RewardScale, in_rewards
 from gemrl.algorithms.bootstraps import permitted
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.core.arrays import Array
-from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from gemrl.core.seeding import stream
 
@@ -42,9 +41,7 @@ def init_learner(recipe: DiscreteRecipe, layout: Layout, seed: int) -> Learner:
     seen = layout.unmasked
     networks = QNetworks.init(rng, recipe.n_networks, seen, recipe.net_arch, dueling=recipe.dueling)
     networks = QNetworks(networks.members, layout)
-    if recipe.normalize_observations and (layout.is_image or layout.states):
-        raise BadValue("normalize_observations is for vectors, but these observations are images or discrete states")
-    normalizer = Normalizer.start(seen.size) if recipe.normalize_observations else None
+    normalizer = Normalizer.wanted(recipe, seen)
     scale = RewardScale.start() if recipe.normalize_rewards else None
     frozen = (normalizer, scale) if recipe.stores_returns else (None, None)
     learner = Learner(networks, networks, adam_start(networks), normalizer, jax.random.key(seed), frozen[0], scale, frozen[1])

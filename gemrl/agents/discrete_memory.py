@@ -29,7 +29,7 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
             memory = plan_newest(memory, recipe.targets.planner)
     elif recipe.anchor.planner is not None and due:
         memory = plan(refresh(recipe, learner, memory, memory.size), recipe.anchor.planner)
-        memory = with_best_returns(memory, learner.networks.layout.frames)
+        memory = with_best_returns(memory)
     return learner, memory
 
 
@@ -42,7 +42,7 @@ def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Arr
 
     def value_chunk(number: Array, columns: dict[str, Array]) -> dict[str, Array]:
         lane, kept = chunks.next_observations(number)
-        q = action_values(recipe, learner, memory.observations(lane, kept, layout.frames))
+        q = action_values(recipe, learner, memory.observations(lane, kept))
         values = {"q_next": recipe.bootstrap(q.online_allowed, q.target_allowed)}
         for name in NEXT_ACTIONS:
             if name in columns:

@@ -29,6 +29,7 @@ class Randomness(NamedTuple):
     subset: Array | None  # the critics of fresh targets
     ahead: Array | None  # [G, B, reach, A], on the actions of bounds from later states
     policy: Array | None  # [B, A], for actions drawn from the policy
+    shift: Array | None  # [G, B, 2], by how many pixels images are shifted
 
 
 def draw_randomness(recipe: Recipe, memory: Memory, key: Array, rows: RowIndex | None = None) -> Randomness:
@@ -47,4 +48,10 @@ def draw_randomness(recipe: Recipe, memory: Memory, key: Array, rows: RowIndex |
         ahead = smoothing_noise(recipe, ahead_key, (*shape, recipe.bound.reach, actions))
     if recipe.distribution.stochastic:
         policy = jax.random.normal(jax.random.fold_in(noise_key, 1), (shape[-1], actions))
-    return Randomness(rows, noise, subset, ahead, policy)
+    shift = drawn_shift(recipe.random_shift, memory, jax.random.fold_in(row_key, 1), shape)
+    return Randomness(rows, noise, subset, ahead, policy, shift)
+
+
+def drawn_shift(most: int, memory: Memory, key: Array, shape: tuple[int, ...]) -> Array | None:
+    """Offsets [*S, 2] in 0..2 most for images of a minibatch [*S]; None if observations are vectors or are not shifted."""
+    return jax.random.randint(key, (*shape, 2), 0, 2 * most + 1) if most and memory.frames is not None else None

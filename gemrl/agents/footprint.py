@@ -11,6 +11,7 @@ import jax
 import numpy as np
 
 from gemrl.agents.memory.ring import column_bytes, memory_bytes, row_bytes
+from gemrl.agents.networks.vision import seen_size, vision_footprint
 from gemrl.algorithms.bodies import Body
 from gemrl.core.layout import Layout
 from gemrl.core.resources import Need, check_memory, memory_left
@@ -37,10 +38,11 @@ def actor_critic_size(body: Body, layout: Layout, networks: int, features: int =
 
     `features` is the number of features that an encoder learns, if there is one; it counts in full.
     """
-    inputs = layout.size + layout.action
+    inputs = seen_size(layout) + layout.action
     encoder = features * (inputs + 5 * features)
     weights, hidden = body.least_weights(inputs + 2 * features), body.activations() + 2 * features
-    return networks * weights + encoder, networks * hidden + 6 * features
+    vision_weights, vision_hidden = vision_footprint(layout)
+    return networks * weights + encoder + vision_weights, networks * hidden + 6 * features + vision_hidden
 
 
 def network_needs(work: Work) -> list[Need]:
@@ -86,7 +88,7 @@ STAGED_ROWS = 128
 
 def _film_bytes(layout: Layout) -> int:
     """Bytes of the images that are collected for each new row, if images are stored once."""
-    return 2 * layout.size // layout.frames * np.dtype(layout.dtype).itemsize if layout.frames > 1 else 0
+    return 2 * layout.size // layout.frames * np.dtype(layout.dtype).itemsize if layout.kept_once else 0
 
 
 def check_fits(needs: list[Need], device: jax.Device | None) -> None:

@@ -14,11 +14,13 @@ from gemrl.agents.networks.actor_critic import Actor, Critics, adam_start
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.encoder import Encoder, Encoders
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
+from gemrl.agents.networks.vision import Vision, seen_size, vision_of
 from gemrl.agents.normalization import Normalizer
 from gemrl.agents.reward_scale import RewardScale
 from gemrl.algorithms.losses import Calibrated
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
+from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from gemrl.core.seeding import stream
 
@@ -28,6 +30,7 @@ class Averaged(NamedTuple):
 
     actor: Actor | GaussianActor
     encoder: Encoder | None
+    vision: Vision | None = None
 
 
 class Learner(eqx.Module):
@@ -58,7 +61,7 @@ class Learner(eqx.Module):
     @property
     def greedy(self) -> Averaged:
         """What acts greedily: the average, or the newest policy."""
-        return Averaged(self.actor, self.encoder) if self.average is None else self.average
+        return Averaged(self.actor, self.encoder, self.critics.vision) if self.average is None else self.average
 
     @property
     def encoder(self) -> Encoder | None:
@@ -74,14 +77,16 @@ class Learner(eqx.Module):
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimizers before the first step."""
     rng = stream(seed, "networks")
-    observation, action, count = layout.size, layout.action, recipe.n_pairs * recipe.n_critics
+    if layout.is_image and recipe.embedding.features:
+        raise BadValue("embedding is for vectors, but these observations are images: set embedding=NoEmbedding()")
+    observation, action, count = seen_size(layout), layout.action, recipe.n_pairs * recipe.n_critics
     features = recipe.embedding.features
     body = build(recipe.body, rng, observation + features, recipe.distribution.outputs * action)
     actor = GaussianActor(body) if recipe.distribution.stochastic else Actor(body)
     inputs = observation + 2 * features + action
-    critics = Critics(tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(count)))
+    critics = Critics(tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(count)), vision_of(rng, layout))
     encoders = Encoders.start(Encoder.init(rng, observation, action, features)) if features else None
-    normalizer = Normalizer.start(observation) if recipe.normalize_observations else None
+    normalizer = Normalizer.wanted(recipe, layout)
     scale = RewardScale.start() if recipe.normalize_rewards else None
     learner = Learner(
         actor,
@@ -99,6 +104,6 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         encoders,
         Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
         np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
-        Averaged(actor, None if encoders is None else encoders.fixed) if recipe.policy_average else None,
+        Averaged(actor, None if encoders is None else encoders.fixed, critics.vision) if recipe.policy_average else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

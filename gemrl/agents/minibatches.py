@@ -14,6 +14,7 @@ from gemrl.agents.learner import Learner
 from gemrl.agents.memory.ring import Memory
 from gemrl.agents.networks.actor_critic import Critics, normalized
 from gemrl.agents.networks.encoder import Encoder, seen_pairs, seen_states
+from gemrl.agents.networks.vision import shifted
 from gemrl.agents.reward_scale import for_networks, in_rewards
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
@@ -31,12 +32,12 @@ class Ends(NamedTuple):
 class Batch(NamedTuple):
     """A minibatch for C critics: one that they share, or one for each."""
 
-    observation: Array  # [B, D] or [C, B, D], what critics see of normalized observations
+    observation: Array  # [B, D] or [C, B, D], what critics see of normalized observations, or images
     action: Array  # [B, A] or [C, B, A]
     returns: Array | Ends  # [C, B], the targets of each critic; [K, 1 or C, B] if each regresses on the returns of all groups
     lower: Array | None  # [C, B], bounds that the Q-values are pushed into
     upper: Array | None  # [C, B]
-    states: Array  # [B, D], the states that the actor is updated on, normalized
+    states: Array  # [B, *O], the states that the actor is updated on, normalized
     actions: Array  # [B, A], the stored actions in these states
     following: Array | None  # [B, D], the states after them, if features are learned
     encoder: Encoder | None  # what actor and critics see states with
@@ -48,12 +49,14 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
 
     The critics of a group share its minibatch, its returns and its bounds.
     """
-    lane, position, _ = drawn.rows
-    observation = normalized(learner.normalizer, memory.rows.observation[lane, position])
+    (lane, position, _), vision = drawn.rows, learner.critics.vision
+    observation = normalized(learner.normalizer, memory.observation(lane, position))
+    if drawn.shift is not None and vision is not None:
+        observation = jax.vmap(partial(shifted, vision.layout, most=recipe.random_shift))(observation, drawn.shift)
     action, states = memory.rows.action[lane, position], observation[0]
     actions, encoder, following = action[0], learner.encoder, None
     if encoder is not None:
-        following = normalized(learner.normalizer, memory.rows.next_observation[lane[0], position[0]])
+        following = normalized(learner.normalizer, memory.next_observation(lane[0], position[0]))
     group = jnp.arange(recipe.n_pairs * recipe.n_critics) // recipe.n_critics  # of each critic
     batch = group if recipe.separate_batches else jnp.zeros_like(group)  # and the minibatch that it is trained on
     lower = upper = None
@@ -91,7 +94,7 @@ def ends_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness)
     assert drawn.noise is not None
     rewards, discount, states = (x[0] for x in paths(recipe, memory, drawn.rows))
     states = normalized(learner.normalizer, states)
-    action = learner.target_actor.bootstrap(seen_states(learner.encoder, states), drawn.noise[0])
+    action = learner.target_actor.bootstrap(seen_states(learner.encoder, learner.target_critics.see(states)), drawn.noise[0])
     return Ends(for_networks(learner, rewards), discount, seen_pairs(learner.encoder, states, action), action)
 
 
@@ -104,14 +107,23 @@ def joint_values(critics: Critics, batch: Batch, ends: Ends) -> tuple[Array, Arr
 
 
 def state_values(recipe: Recipe, learner: Learner, observation: Array, noise: Array, subset: Array | None = None) -> Array:
-    """Each pair's value of a state: the smallest Q'(s, pi'(s) + noise) of its critics. [B, D], [B, A] -> [K, B]."""
-    observation = normalized(learner.normalizer, observation)
-    action = learner.target_actor.bootstrap(seen_states(learner.target_encoder, observation), noise)
-    return pair_values(recipe, learner, observation, action, subset)
+    """Each pair's value of a state: the smallest Q'(s, pi'(s) + noise) of its critics. [B, *O], [B, A] -> [K, B]."""
+    return bootstrapped(recipe, learner, target_view(learner, observation), noise, subset)
 
 
-def pair_values(recipe: Recipe, learner: Learner, observation: Array, action: Array, subset: Array | None = None) -> Array:
-    """Each pair's value of normalized states and actions: the smallest Q'(s, a) of its critics. [B, D], [B, A] -> [K, B]."""
-    q = learner.target_critics(seen_pairs(learner.target_encoder, observation, action), action)
+def target_view(learner: Learner, observation: Array) -> Array:
+    """What target networks see of observations: normalized vectors, or the features of images. [B, *O] -> [B, D]."""
+    return learner.target_critics.see(normalized(learner.normalizer, observation))
+
+
+def bootstrapped(recipe: Recipe, learner: Learner, view: Array, noise: Array, subset: Array | None = None) -> Array:
+    """The same values as `state_values`, from what target networks see. [B, D], [B, A] -> [K, B]."""
+    action = learner.target_actor.bootstrap(seen_states(learner.target_encoder, view), noise)
+    return pair_values(recipe, learner, view, action, subset)
+
+
+def pair_values(recipe: Recipe, learner: Learner, view: Array, action: Array, subset: Array | None = None) -> Array:
+    """Each pair's value of what target networks see, and actions: the smallest Q'(s, a). [B, D], [B, A] -> [K, B]."""
+    q = learner.target_critics.values(seen_pairs(learner.target_encoder, view, action), action)
     q = q.reshape(recipe.n_pairs, recipe.n_critics, -1)
     return in_rewards(learner, (q if subset is None else q[:, subset]).min(axis=1))

@@ -13,6 +13,8 @@ import equinox as eqx
 import numpy as np
 
 from gemrl.core.arrays import Array
+from gemrl.core.exceptions import BadValue
+from gemrl.core.layout import Layout
 
 CLIP = 10.0
 """Normalized observations are clipped to +- this, so that outliers do no harm."""
@@ -29,6 +31,15 @@ class Normalizer(eqx.Module):
     def start(observation: int) -> Normalizer:
         """A normalizer without observations, which changes nothing."""
         return Normalizer(np.zeros((), np.float32), np.zeros(observation, np.float32), np.ones(observation, np.float32))
+
+    @staticmethod
+    def wanted(recipe: Any, layout: Layout) -> Normalizer | None:
+        """A normalizer before the first observation, if the recipe has one. Raises unless observations are vectors."""
+        if not recipe.normalize_observations:
+            return None
+        if layout.is_image or layout.states:
+            raise BadValue("normalize_observations is for vectors, but these observations are images or discrete states")
+        return Normalizer.start(layout.size)
 
     def __call__(self, observation: Array) -> Array:
         """The observation shifted and scaled to zero mean and unit variance, then clipped. [*B, D]."""

@@ -166,7 +166,7 @@ class OffPolicyAgent:
             raise BadValue("data can be kept only in a memory that was empty before it: call remember before learn")
         lanes = self._memory_shape.lanes if self._keeps_data or not keep else self.lanes + 1
         capacity = max(1, self.recipe.buffer_size // lanes)
-        images = slots(capacity) if self._layout.frames > 1 else None
+        images = slots(capacity) if self._layout.kept_once else None
         room = Room(1 if keep else self.lanes, capacity, images, lanes)
         used = self._kept_rows() if keep and self._keeps_data else (0, 0)
         chosen = [lanes - 1 if keep else lane for lane in lanes_for(trajectories, room, used)]

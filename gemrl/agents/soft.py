@@ -15,11 +15,13 @@ import optax
 
 from gemrl.agents.acting import Policy, act, sample
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.drawing import drawn_shift
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
 from gemrl.agents.networks.actor_critic import Critics, adam, adam_start, current_rate, descend, normalized
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.gaussian import GaussianActor, improved_temperature
+from gemrl.agents.networks.vision import seen_size, shifted, vision_of
 from gemrl.agents.normalization import Normalizer
 from gemrl.agents.off_policy import Family, mean_value, on_host
 from gemrl.agents.reward_scale import RewardScale, for_networks, remember
@@ -48,10 +50,11 @@ class SoftLearner(eqx.Module):
 def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
     """Networks, targets, temperature 1 and optimizers before the first step."""
     rng = stream(seed, "networks")
-    observation, action = layout.size, layout.action
+    observation, action = seen_size(layout), layout.action
     actor = GaussianActor(build(recipe.body, rng, observation, 2 * action))
     inputs = observation + action
-    critics = Critics(tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(recipe.n_critics)))
+    members = tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(recipe.n_critics))
+    critics = Critics(members, vision_of(rng, layout))
     temperature = np.zeros((), np.float32)
     learner = SoftLearner(
         actor,
@@ -61,7 +64,7 @@ def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
         adam_start(actor),
         adam_start(critics),
         adam_start(temperature),
-        Normalizer.start(observation) if recipe.normalize_observations else None,
+        Normalizer.wanted(recipe, layout),
         np.zeros((), np.int32),
         jax.random.key(seed),
         RewardScale.start() if recipe.normalize_rewards else None,
@@ -75,47 +78,62 @@ class SoftRandomness(NamedTuple):
     rows: RowIndex  # [B], the rows of the minibatch
     noise: Array  # [B, A], for the actions in the rows' observations
     next_noise: Array  # [B, A], for the actions in their next observations
+    shift: Array | None  # [2, B, 2], by how many pixels images are shifted: those of observations and of next ones
 
 
 def draw_soft_randomness(recipe: SoftRecipe, memory: Memory, key: Array) -> SoftRandomness:
     """All randomness of one gradient step."""
     row_key, *noise_keys = jax.random.split(key, 3)
-    rows = draw(memory, row_key, (recipe.batch_size,), planned=False)
-    return SoftRandomness(rows, *(jax.random.normal(k, (recipe.batch_size, memory.rows.action.shape[-1])) for k in noise_keys))
+    size = recipe.batch_size
+    rows = draw(memory, row_key, (size,), planned=False)
+    noise, next_noise = (jax.random.normal(noise_key, (size, memory.rows.action.shape[-1])) for noise_key in noise_keys)
+    shift = drawn_shift(recipe.random_shift, memory, jax.random.fold_in(row_key, 1), (2, size))
+    return SoftRandomness(rows, noise, next_noise, shift)
 
 
 def soft_value(learner: SoftLearner, state: Array, noise: Array) -> Array:
-    """Soft values of states by the target critics: min Q' - temperature log pi, at sampled actions. [B, D] -> [B]."""
-    action, density = learner.actor.draw_with_density(state, noise)
+    """Soft values of states by the target critics: min Q' - temperature log pi, at sampled actions. [B, *O] -> [B]."""
+    action, density = learner.actor.draw_with_density(learner.critics.see(state), noise)
     return learner.target_critics(state, action).min(axis=0) - jnp.exp(learner.log_temperature) * density
 
 
 class Batch(NamedTuple):
     """A minibatch, with normalized states and rewards in the units of the networks."""
 
-    state: Array  # [B, D]
+    state: Array  # [B, *O]
     action: Array  # [B, A]
     reward: Array  # [B]
     discount: Array  # [B]
-    next_state: Array  # [B, D]
+    next_state: Array  # [B, *O]
+
+
+def batch_of(recipe: SoftRecipe, learner: SoftLearner, memory: Memory, drawn: SoftRandomness) -> Batch:
+    """The minibatch of the drawn rows."""
+    (lane, position, _), vision = drawn.rows, learner.critics.vision
+    states = memory.observation(lane, position), memory.next_observation(lane, position)
+    state, next_state = (normalized(learner.normalizer, x) for x in states)
+    if drawn.shift is not None and vision is not None:
+        state, next_state = (
+            shifted(vision.layout, x, offset, recipe.random_shift)
+            for x, offset in zip((state, next_state), drawn.shift, strict=True)
+        )
+    action, reward, discount = (x[lane, position] for x in (memory.rows.action, memory.rows.reward, memory.rows.discount))
+    return Batch(state, action, for_networks(learner, reward), discount, next_state)
 
 
 def gradient_step(
     recipe: SoftRecipe, memory: Memory, learner: SoftLearner, drawn: SoftRandomness
 ) -> tuple[SoftLearner, tuple[Array, Array, Array]]:
     """One update of the critics and, every policy_delay-th time, of temperature and actor; both losses and the temperature."""
-    index, noise, next_noise = drawn
-    rows = jax.tree.map(lambda column: column[index.lane, index.position], memory.rows)
-    state, next_state = (normalized(learner.normalizer, x) for x in (rows.observation, rows.next_observation))
-    batch = Batch(state, rows.action, for_networks(learner, rows.reward), rows.discount, next_state)
+    batch = batch_of(recipe, learner, memory, drawn)
     rate, temperature = current_rate(recipe, learner.updates), jnp.exp(learner.log_temperature)
     optimizer = adam(rate, beta1=recipe.adam_beta1)
-    critic_loss = (joint_loss if recipe.joint_critics else separate_loss)(learner, batch, next_noise)
+    critic_loss = (joint_loss if recipe.joint_critics else separate_loss)(learner, batch, drawn.next_noise)
     clip = recipe.max_grad_norm
     critics, critic_optimizer, loss = descend(optimizer, critic_loss, learner.critics, learner.critic_optimizer, clip)
 
     def improve(learner: SoftLearner) -> tuple[SoftLearner, Array]:
-        return improved_policy(recipe, optimizer, learner, critics, state, noise)
+        return improved_policy(recipe, optimizer, learner, critics, batch.state, drawn.noise)
 
     updates = learner.updates + 1
     if recipe.policy_delay == 1:
@@ -145,7 +163,7 @@ def separate_loss(learner: SoftLearner, batch: Batch, noise: Array) -> CriticLos
 
 def joint_loss(learner: SoftLearner, batch: Batch, noise: Array) -> CriticLoss:
     """The same without target networks: both steps are valued in one pass, so that they share the statistics of a minibatch."""
-    next_action, density = learner.actor.draw_with_density(batch.next_state, noise)
+    next_action, density = learner.actor.draw_with_density(learner.critics.see(batch.next_state), noise)
     states, actions = (jnp.concatenate(x) for x in ((batch.state, batch.next_state), (batch.action, next_action)))
 
     def loss(critics: Critics) -> tuple[Array, Any]:
@@ -167,6 +185,7 @@ def improved_policy(
 ) -> tuple[SoftLearner, Array]:
     """The learner after one update of temperature and actor, and the actor's loss."""
     temperature = jnp.exp(learner.log_temperature)
+    state = jax.lax.stop_gradient(critics.see(state))
     _, density = learner.actor.draw_with_density(state, noise)
     target_entropy = -recipe.target_entropy_scale * noise.shape[-1]
     log_temperature, temperature_optimizer = improved_temperature(
@@ -179,7 +198,7 @@ def improved_policy(
 
     def loss(actor: GaussianActor) -> tuple[Array, Any]:
         (action, density), statistics = actor.training(state, noise)
-        return (temperature * density - critics(state, action).min(axis=0)).mean(), statistics
+        return (temperature * density - critics.values(state, action).min(axis=0)).mean(), statistics
 
     clip = recipe.max_grad_norm
     actor, actor_optimizer, objective = descend(optimizer, loss, learner.actor, learner.actor_optimizer, clip)
@@ -219,7 +238,7 @@ FAMILY = Family(
     init_learner=init_learner,
     train_round=train_round,
     update_period=lambda recipe: None,
-    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer)),
+    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, vision=learner.critics.vision)),
     act=act,
     explore=lambda recipe, policy, observation, step, rng: sample(recipe, policy, observation, rng),
     sample=sample,

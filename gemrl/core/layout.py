@@ -24,7 +24,7 @@ class Layout(NamedTuple):
     states: int = 0
     """Number of states if an observation is the index of a state; otherwise 0."""
     frames: int = 1
-    """Number of stacked frames on the observation's first axis. A memory then stores only the newest frame of each step."""
+    """Number of stacked frames on the observation's first axis, 1 if there is no such axis."""
     masked: bool = False
     """Whether an observation ends with the mask of allowed actions, one number for each: then the memory stores it too."""
 
@@ -40,19 +40,46 @@ class Layout(NamedTuple):
 
     @property
     def is_image(self) -> bool:
-        """Whether an observation has the three axes of an image; everything else is a vector."""
-        return len(self.observation) == 3
+        """Whether an observation has the three axes of an image, or is a stack of such images; everything else is a vector."""
+        return len(self.observation) == 3 or self.stacks_channels
 
     @property
-    def image(self) -> tuple[int, int, int]:
-        """Height, width and channels of an observation with three axes.
+    def stacks_channels(self) -> bool:
+        """Whether an observation is a stack of images with channels: four axes."""
+        return len(self.observation) == 4 and self.frames > 1
+
+    @property
+    def single(self) -> tuple[int, ...]:
+        """The shape of one frame: of the whole observation if frames are not stacked."""
+        return self.observation[1:] if self.frames > 1 else self.observation
+
+    @property
+    def kept_once(self) -> bool:
+        """Whether a memory stores each frame once, and rows that refer to them, because rows share frames and they are large."""
+        return self.frames > 1 or (self.is_image and not self.choices)
+
+    @property
+    def channels_first(self) -> bool:
+        """Whether the channels of an image come first. Frames that are stacked and have no channels are channels themselves.
 
         Two adjacent axes of equal length are the sides. If that does not decide, the shorter outer axis holds the channels.
         """
-        first, middle, last = self.observation
+        first, middle, last = self.single if self.stacks_channels else self.observation
         sides = (middle == last) - (first == middle)  # 1 if the last two are equal, -1 if the first two are
-        channels_first = self.frames > 1 or sides > 0 or (sides == 0 and first < last)
-        return (middle, last, first) if channels_first else (first, middle, last)
+        stacked = self.frames > 1 and not self.stacks_channels
+        return stacked or sides > 0 or (sides == 0 and first < last)
+
+    @property
+    def image(self) -> tuple[int, int, int]:
+        """Height, width and channels of an image; the channels of a stack are those of all its frames."""
+        first, middle, last = self.single if self.stacks_channels else self.observation
+        height, width, channels = (middle, last, first) if self.channels_first else (first, middle, last)
+        return height, width, channels * (self.frames if self.stacks_channels else 1)
+
+    @property
+    def height_axis(self) -> int:
+        """The axis of an image's height; that of its width follows."""
+        return len(self.observation) - 3 + self.channels_first
 
     @property
     def large_image(self) -> bool:

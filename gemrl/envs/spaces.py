@@ -138,8 +138,7 @@ def _layout(observation: Box | Discrete, choices: int, components: int, frames: 
     """The layout of these observations and actions, with `frames` stacked frames per observation."""
     if isinstance(observation, Discrete):
         return Layout((1,), components, choices, "int32", int(observation.n))
-    # Agents with discrete actions get images as they are; agents with continuous actions get flat vectors.
-    image = _image(observation, choices, components, frames) if choices else None
+    image = _image(observation, choices, components, frames)
     return image or Layout((int(np.prod(observation.shape)),), components, choices)
 
 
@@ -155,7 +154,7 @@ def _image(observation: Box, choices: int, components: int, frames: int) -> Layo
     shape = observation.shape
     if len(shape) == 2 and min(shape) >= LARGE_IMAGE:  # an image with one channel
         shape = (*shape, 1)
-    if len(shape) != 3:
+    if len(shape) != 3 + (frames > 1 and len(shape) == 4):
         return None
     bytes_or_bits = observation.dtype in (np.uint8, np.bool_)
     image = Layout(shape, components, choices, str(observation.dtype) if bytes_or_bits else "float32", frames=frames)

@@ -81,6 +81,8 @@ class Model(Attributes):
         if policy == "MultiInputPolicy" and not isinstance(spaces.observation_space, Dict):
             raise BadValue("MultiInputPolicy is for Dict observations, which this environment does not have; leave it out")
         layout = spaces.layout
+        if policy == "CnnPolicy" and not layout.is_image:
+            raise BadValue("CnnPolicy is for images, but these observations are not images; leave it out")
         chosen = recipe(algorithm_for(self.algo, layout)).for_environment(env_id, layout).but(**fields)
         self._setup(chosen, env, seed, device, verbose, tensorboard_log)
 

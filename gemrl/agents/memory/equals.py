@@ -30,15 +30,15 @@ def _mixed(x: Array) -> Array:
     return x ^ (x >> 16)
 
 
-def row_digests(memory: Memory, frames: int) -> Array:
-    """A digest of the state and the action of every row; a state may be a stack of `frames` images. [E, N, 2] unsigned."""
+def row_digests(memory: Memory) -> Array:
+    """A digest of the state and the action of every row; a state may be a stack of images. [E, N, 2] unsigned."""
     kept, lanes = memory.rows.observation, jnp.arange(len(memory.size))[:, None]
     if memory.frames is None:
         state = kept.reshape(*kept.shape[:2], -1)
     else:  # each image is digested once, and a stack is the digests of its images
         pixels = memory.frames.pixels
-        images = Frames(digests(pixels.reshape(*pixels.shape[:2], -1)), memory.frames.written)
-        state = images.stacks(jnp.broadcast_to(lanes, kept.shape[:2]), kept, frames).reshape(*kept.shape[:2], -1)
+        images = Frames(digests(pixels.reshape(*pixels.shape[:2], -1)), memory.frames.written, memory.frames.stack)
+        state = images.observations(jnp.broadcast_to(lanes, kept.shape[:2]), kept).reshape(*kept.shape[:2], -1)
     return digests(jnp.concatenate([digests(state), memory.rows.action.astype(jnp.uint32)], axis=-1))
 
 
@@ -53,8 +53,8 @@ def best_of_equals(values: Array, digest: Array) -> Array:
     return jnp.where(jnp.isnan(values), jnp.nan, jnp.zeros_like(values).at[:, order].set(best))
 
 
-def with_best_returns(memory: Memory, frames: int) -> Memory:
+def with_best_returns(memory: Memory) -> Memory:
     """The memory, in which every row has the best planned return of all rows with its state and action."""
-    digest, planned = row_digests(memory, frames), memory.planned
+    digest, planned = row_digests(memory), memory.planned
     best = best_of_equals(planned.reshape(len(planned), -1), digest.reshape(-1, 2))
     return eqx.tree_at(lambda m: m.planned, memory, best.reshape(planned.shape))

@@ -1,4 +1,4 @@
-"""Stacked images without duplicates: a ring of single frames, and rows that refer to them.
+"""Images without duplicates: a ring of single frames, and rows that refer to them.
 
 If each row stored a stack of four images and the next stack, every image would be stored eight times. Here each image is stored
 once, in the order of observation, including the last one of an episode. Instead of an observation, a row holds a reference: the
@@ -22,32 +22,38 @@ from gemrl.core.layout import Layout
 class Frames(eqx.Module):
     """The newest images of E lanes. The images of a lane are numbered from 0, in the order of writing."""
 
-    pixels: Array  # [E, F, H, W]
+    pixels: Array  # [E, F, *I]
     written: Array  # [E]
+    stack: int = eqx.field(static=True)
+    """How many images an observation stacks on its first axis; 1 if it is a single image."""
 
     @staticmethod
     def empty(lanes: int, rows: int, layout: Layout) -> Frames:
         """An empty ring on the host for the images of `rows` rows; an episode has one image more than it has steps."""
-        return Frames(np.zeros((lanes, slots(rows), *layout.observation[1:]), layout.dtype), np.zeros(lanes, np.int32))
+        pixels = np.zeros((lanes, slots(rows), *layout.single), layout.dtype)
+        return Frames(pixels, np.zeros(lanes, np.int32), layout.frames)
 
     @property
     def used(self) -> int:
         """Slots that were ever written, in the fullest lane."""
         return min(int(self.written.max()), self.pixels.shape[1])
 
-    def stacks(self, lane: Array, reference: Array, frames: int) -> Array:
-        """The stacks that references stand for, oldest image first. [*S], [*S, 2] -> [*S, frames, H, W]."""
+    def observations(self, lane: Array, reference: Array) -> Array:
+        """The images or stacks that references stand for, oldest image first. [*S], [*S, 2] -> [*S, *O]."""
         xp = jnp if not isinstance(reference, np.ndarray) else np
         number, before = reference[..., :1], reference[..., 1:]
-        back = xp.arange(frames - 1, -1, -1, dtype=np.int32)
-        return self.pixels[lane[..., None], (number - xp.minimum(back, before)) % self.pixels.shape[1]]
+        room = self.pixels.shape[1]
+        if self.stack == 1:
+            return self.pixels[lane, number[..., 0] % room]
+        back = xp.arange(self.stack - 1, -1, -1, dtype=np.int32)
+        return self.pixels[lane[..., None], (number - xp.minimum(back, before)) % room]
 
     def appended(self, new: Array, count: Array) -> Frames:
-        """The ring with the first count[e] of the new images [E, S, H, W] appended."""
+        """The ring with the first count[e] of the new images [E, S, *I] appended."""
         room, lanes = self.pixels.shape[1], jnp.arange(len(self.written))[:, None]
         offset = jnp.arange(new.shape[1])
         slot = jnp.where(offset < count[:, None], (self.written[:, None] + offset) % room, room)
-        return Frames(self.pixels.at[lanes, slot].set(new, mode="drop"), self.written + count)
+        return Frames(self.pixels.at[lanes, slot].set(new, mode="drop"), self.written + count, self.stack)
 
     def contains(self, reference: Array) -> Array:
         """Whether the ring still holds all images of a reference. [E, N, 2] -> [E, N]."""
@@ -65,23 +71,23 @@ def slots(rows: int) -> int:
 
 
 def stored(layout: Layout) -> Layout:
-    """The layout of rows in the memory: references instead of stacks."""
-    return layout._replace(observation=(2,), dtype="int32", frames=1) if layout.frames > 1 else layout
+    """The layout of rows in the memory: with references instead of images, if these are kept once."""
+    return layout._replace(observation=(2,), dtype="int32", frames=1) if layout.kept_once else layout
 
 
 class NewFrames(NamedTuple):
     """New images to add to the memory."""
 
-    frames: Array  # [E, S, H, W]
+    frames: Array  # [E, S, *I]
     count: Array  # [E], how many are valid
 
 
 class FrameCollector:
-    """Turns stacked observations into references, and collects each new image once."""
+    """Turns images and stacks of images into references, and collects each new image once."""
 
     def __init__(self, lanes: int, rows: int, layout: Layout) -> None:
-        self._shape, self._dtype = (lanes, 2 * rows, *layout.observation[1:]), layout.dtype
-        self._max_before = layout.frames - 1
+        self._shape, self._dtype = (lanes, 2 * rows, *layout.single), layout.dtype
+        self._stacked, self._max_before = layout.frames > 1, layout.frames - 1
         self._new = self._blank()
         self._number = np.full(lanes, -1, np.int32)  # the number of the newest image
         self._before = np.zeros(lanes, np.int32)  # how many earlier images are in its stack
@@ -97,7 +103,7 @@ class FrameCollector:
         return now, np.array([self._number[lane], self._before[lane]], np.int32)
 
     def _collect(self, lane: int, observation: np.ndarray, before: int) -> None:
-        self._new.frames[lane, self._new.count[lane]] = observation[-1]
+        self._new.frames[lane, self._new.count[lane]] = observation[-1] if self._stacked else observation
         self._new.count[lane] += 1
         self._number[lane] += 1
         self._before[lane], self._begins[lane] = before, False

@@ -83,7 +83,7 @@ class Memory(eqx.Module):
         check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs, extra), "buffer_size")])
         values = np.zeros((pairs, lanes, capacity), np.float32)
         head, size, unplanned = (np.zeros(lanes, np.int32) for _ in range(3))
-        frames = Frames.empty(lanes, capacity, layout) if layout.frames > 1 else None
+        frames = Frames.empty(lanes, capacity, layout) if layout.kept_once else None
         rows = empty_rows(lanes, capacity, stored(layout))
         more = {name: np.zeros_like(values) for name in extra}
         memory = Memory(rows, values, np.full_like(values, np.nan), frames, head, size, unplanned, **more)
@@ -94,9 +94,17 @@ class Memory(eqx.Module):
         """Rows per lane."""
         return self.rows.reward.shape[1]
 
-    def observations(self, lane: Array, kept: Array, frames: int) -> Array:
-        """Observations [*S, *O] of rows in lanes [*S], from their stored form: stacks of `frames` images, or unchanged."""
-        return kept if self.frames is None else self.frames.stacks(lane, kept, frames)
+    def observations(self, lane: Array, kept: Array) -> Array:
+        """Observations [*S, *O] of rows in lanes [*S] from their stored form, which refers to images if these are kept once."""
+        return kept if self.frames is None else self.frames.observations(lane, kept)
+
+    def observation(self, lane: Array, position: Array) -> Array:
+        """The observations of rows at these places [*S, *O]."""
+        return self.observations(lane, self.rows.observation[lane, position])
+
+    def next_observation(self, lane: Array, position: Array) -> Array:
+        """Their next observations [*S, *O]."""
+        return self.observations(lane, self.rows.next_observation[lane, position])
 
     def __len__(self) -> int:
         """Rows filled, over all lanes."""
@@ -142,26 +150,26 @@ class Memory(eqx.Module):
 def row_bytes(layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
     """Bytes of one row: two observations, action, reward, discount, last, two or more values of each pair, and one image."""
     kept = stored(layout)
-    image = _image_bytes(layout) if layout.frames > 1 else 0
+    image = _image_bytes(layout) if layout.kept_once else 0
     return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + (2 + len(extra)) * pairs) + 1
 
 
 def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
     """Bytes of a memory of `capacity` rows per lane, with the spare slots for images, without its few counters."""
-    spare = (slots(capacity) - capacity) * _image_bytes(layout) if layout.frames > 1 else 0
+    spare = (slots(capacity) - capacity) * _image_bytes(layout) if layout.kept_once else 0
     return lanes * (capacity * row_bytes(layout, pairs, extra) + spare)
 
 
 def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
     """Bytes of the largest array of such a memory."""
     kept = stored(layout)
-    images = slots(capacity) * _image_bytes(layout) if layout.frames > 1 else 0
+    images = slots(capacity) * _image_bytes(layout) if layout.kept_once else 0
     numbers = max(kept.size * np.dtype(kept.dtype).itemsize, 4 * kept.action, 4 * pairs)
     return lanes * max(images, capacity * numbers)
 
 
 def _image_bytes(layout: Layout) -> int:
-    """Bytes of one image of a stack."""
+    """Bytes of one image."""
     return layout.size // layout.frames * np.dtype(layout.dtype).itemsize
 
 

@@ -21,7 +21,7 @@ class Staging:
         self._shape = (lanes, rows, stored(layout))
         self._bound = reward_bound
         self._lanes = np.arange(lanes)
-        self._frames = FrameCollector(lanes, rows, layout) if layout.frames > 1 else None
+        self._frames = FrameCollector(lanes, rows, layout) if layout.kept_once else None
         self.rows, self.count = empty_rows(*self._shape), np.zeros(lanes, np.int32)
 
     @property

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import equinox as eqx
 import jax
@@ -12,36 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
+from gemrl.agents.networks.body_network import BodyNetwork
+from gemrl.agents.networks.vision import Vision
 from gemrl.agents.normalization import Normalizer
 from gemrl.core.arrays import Array
-
-
-class BodyNetwork(eqx.Module):
-    """A network built from a body: hidden layers and a linear output.
-
-    A body that keeps running statistics, such as BatchNorm's, updates them in `training` and uses them when it is called.
-    """
-
-    @abstractmethod
-    def __call__(self, x: Array, again: Array | None = None) -> Array:
-        """x [B, inputs] -> [B, outputs]; `again` [B, A] is the action of a critic, for bodies that take it a second time."""
-
-    def training(self, x: Array, again: Array | None = None) -> tuple[Array, Any]:
-        """Outputs for a gradient step, and the statistics after it; empty if the body keeps none."""
-        return self(x, again), ()
-
-    def with_statistics(self, statistics: Any) -> Self:
-        """The same network with the statistics that `training` returned."""
-        return self
-
-    def fast(self) -> BodyNetwork:
-        """The same function in a form that is faster for many rows without gradients; by default the network itself."""
-        return self
-
-    @staticmethod
-    def fast_ensemble(members: tuple[BodyNetwork, ...]) -> Callable[[Array, Array], Array] | None:
-        """One fast form for all critics together, from (s, a) to values [C, B]; None if there is none."""
-        return None
 
 
 class Actor(eqx.Module):
@@ -76,26 +49,39 @@ class Actor(eqx.Module):
 
 
 class Critics(eqx.Module):
-    """C critics Q(s, a), initialized independently. On a CPU, evaluating them in turn is faster than one batched product."""
+    """C critics Q(s, a), initialized independently. On a CPU, evaluating them in turn is faster than one batched product.
+
+    If observations are images, critics share an encoder: they see its features.
+    """
 
     members: tuple[BodyNetwork, ...]
+    vision: Vision | None = None
+
+    def see(self, observation: Array) -> Array:
+        """What critics and actors see of observations [*B, *O]: the features of images, or the vectors themselves. [*B, D]."""
+        return observation if self.vision is None else self.vision(observation)
 
     def __call__(self, observation: Array, action: Array) -> Array:
-        """observation [B, D] and action [B, A], shared, or [C, B, D] and [C, B, A] -> values [C, B]."""
-        xp = observation.__array_namespace__()
-        inputs = self._inputs(observation, action)
+        """Observations [B, *O] and actions [B, A], shared, or [C, B, *O] and [C, B, A] -> values [C, B]."""
+        return self.values(self.see(observation), action)
+
+    def values(self, seen: Array, action: Array) -> Array:
+        """The same from what `see` returned. [B, D] or [C, B, D] -> [C, B]."""
+        xp = seen.__array_namespace__()
+        inputs = self._inputs(seen, action)
         return xp.stack([critic(*own)[:, 0] for critic, own in zip(self.members, inputs, strict=True)])
 
     def training(self, observation: Array, action: Array) -> tuple[Array, Any]:
         """Values [C, B] for a gradient step, and the bodies' statistics after it."""
         xp = observation.__array_namespace__()
-        inputs = self._inputs(observation, action)
+        inputs = self._inputs(self.see(observation), action)
         outputs = [critic.training(*own) for critic, own in zip(self.members, inputs, strict=True)]
         return xp.stack([values[:, 0] for values, _ in outputs]), tuple(statistics for _, statistics in outputs)
 
     def with_statistics(self, statistics: Any) -> Critics:
         """The same critics with the statistics that `training` returned."""
-        return Critics(tuple(critic.with_statistics(own) for critic, own in zip(self.members, statistics, strict=True)))
+        members = tuple(critic.with_statistics(own) for critic, own in zip(self.members, statistics, strict=True))
+        return Critics(members, self.vision)
 
     def _inputs(self, observation: Array, action: Array) -> list[tuple[Array, Array]]:
         """The inputs of each critic: (s, a), and the action again."""
@@ -106,12 +92,20 @@ class Critics(eqx.Module):
 
     def __getitem__(self, which: slice) -> Critics:
         """A slice of the critics."""
-        return Critics(self.members[which])
+        return Critics(self.members[which], self.vision)
 
-    def fast(self) -> Callable[[Array, Array], Array]:
-        """The same function in the bodies' fast form."""
+    def fast(self) -> FastCritics:
+        """The same functions in the bodies' fast form."""
         together = self.members[0].fast_ensemble(self.members)
-        return Critics(tuple(critic.fast() for critic in self.members)) if together is None else together
+        values = Critics(tuple(critic.fast() for critic in self.members)) if together is None else together
+        return FastCritics(self.see, values)
+
+
+class FastCritics(NamedTuple):
+    """Critics in a form that is fast for many rows without gradients."""
+
+    see: Callable[[Array], Array]
+    values: Callable[[Array, Array], Array]
 
 
 def normalized(normalizer: Normalizer | None, observation: Array) -> Array:

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from gemrl.agents.networks.actor_critic import BodyNetwork
 from gemrl.agents.networks.batch_norm import BatchNormNetwork
+from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.networks.residual import ResidualNetwork
 from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron, Residual

@@ -10,7 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.networks.actor_critic import BodyNetwork, adam_start
+from gemrl.agents.networks.actor_critic import adam_start
+from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.core.arrays import Array
 
 LOG_STD = (-20.0, 2.0)

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.agents.networks.actor_critic import BodyNetwork
+from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
 

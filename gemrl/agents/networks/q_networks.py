@@ -23,7 +23,10 @@ def as_input(layout: Layout, observation: Array) -> Array:
     xp = observation.__array_namespace__()
     if layout.states:
         return (observation == xp.arange(layout.states)).astype(np.float32)
-    if layout.is_image and layout.image != layout.observation:
+    if layout.stacks_channels:
+        axes = (0, 3, 4, 1, 2) if layout.channels_first else (0, 2, 3, 1, 4)
+        return observation.transpose(*axes).reshape(-1, *layout.image)
+    if layout.is_image and layout.channels_first:
         observation = observation.transpose(0, 2, 3, 1)
     return observation
 

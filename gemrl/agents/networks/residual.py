@@ -5,7 +5,7 @@ from __future__ import annotations
 import equinox as eqx
 import numpy as np
 
-from gemrl.agents.networks.actor_critic import BodyNetwork
+from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.agents.networks.perceptron import Layer
 from gemrl.algorithms.bodies import Residual
 from gemrl.core.arrays import Array

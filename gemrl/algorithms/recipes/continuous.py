@@ -11,6 +11,7 @@ from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
 from gemrl.algorithms.losses import ActorObjective, Asymmetric, Calibrated, FirstCritic, Loss, MeanOfCritics
 from gemrl.algorithms.planning import NStep, Planner, Single, Stopping, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
+from gemrl.algorithms.recipes.images import image_preset
 from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.algorithms.targets import (
     Bound,
@@ -78,6 +79,7 @@ class Recipe(BaseRecipe):
     distribution: Distribution = choice(
         Deterministic(), "the policy: one action per state, or a distribution over actions", Distribution
     )
+    random_shift: int = number(4, "pixels by which the images of a minibatch are shifted at random (DrQ); 0: not at all", 0)
     embedding: Embedding = choice(NoEmbedding(), "learned features that actor and critics see in addition", Embedding)
 
     def __post_init__(self) -> None:
@@ -119,12 +121,19 @@ class Recipe(BaseRecipe):
 
     def least_parameters(self, layout: Layout) -> int:
         """A lower bound on the number of its parameters."""
-        return self.n_pairs * self.n_critics * self.body.least_weights(layout.size)
+        return self.n_pairs * self.n_critics * self.body.least_weights(1 if layout.is_image else layout.size)
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
-        """The recipe with the paper's rollout cap for an environment, unless its planner needs none; one step stays one step."""
+        """The recipe with the preset for images, and with the paper's rollout cap for a task, unless its planner needs none."""
+        chosen = self._for_images() if layout.is_image else self
         planner = self.planner
-        return self.but(depth=preset_depth(env_id)) if planner.capped_by_task and planner.rollout_cap > 1 else self
+        capped = planner.capped_by_task and planner.rollout_cap > 1  # one step stays one step
+        return chosen.but(depth=preset_depth(env_id)) if capped else chosen
+
+    def _for_images(self) -> Self:
+        """The recipe with the preset for images. Values of the whole memory are computed less often."""
+        rarely = {"target_update_interval": 500} if self.targets.stored else {}
+        return self.but(**image_preset(self.train_freq), **rarely, embedding=NoEmbedding(), normalize_observations=False)
 
 
 PRESET_DEPTHS = {"HalfCheetah": 1000, "Ant": 1000, "Swimmer": 1000, "Humanoid": 5, "Walker2d": 5, "Hopper": 5}

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
+from gemrl.algorithms.recipes.images import image_preset
 from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.core.layout import Layout
 
@@ -43,13 +44,19 @@ class SoftRecipe(BaseRecipe):
         0, "copies of each episode with goals that it reached, stored after it, if the environment has goals; 0: none", 0
     )
 
+    random_shift: int = number(4, "pixels by which the images of a minibatch are shifted at random (DrQ); 0: not at all", 0)
+
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn with such observations and actions."""
         return not layout.choices and not layout.states
 
     def least_parameters(self, layout: Layout) -> int:
         """A lower bound on the number of its parameters."""
-        return self.n_critics * self.body.least_weights(layout.size)
+        return self.n_critics * self.body.least_weights(1 if layout.is_image else layout.size)
+
+    def for_environment(self, env_id: str, layout: Layout) -> Self:
+        """The recipe with the preset for images."""
+        return self.but(**image_preset(self.train_freq), normalize_observations=False) if layout.is_image else self
 
 
 CROSSQ = SoftRecipe(learning_rate=1e-3, policy_delay=3, adam_beta1=0.5, joint_critics=True, body=BatchRenormalized((512, 512)))

@@ -32,14 +32,14 @@ def read_run_memory(folder: Path, spaces: Spaces, warn: Callable[[str], None]) -
         raise DataError(f"{folder} is a run on another environment: {error}") from None
     if not isinstance(model.memory, Memory):
         raise DataError(f"{folder} is a run of {model.algo}, whose memory holds returns and no trajectories")
-    memory, layout = model.memory, model.spaces.layout
-    trajectories = [one for lane in range(len(memory.size)) for one in _trajectories(memory, lane, layout.frames)]
+    memory = model.memory
+    trajectories = [one for lane in range(len(memory.size)) for one in _trajectories(memory, lane)]
     if not trajectories:
         raise DataError(f"the memory of {folder} holds no whole trajectory")
     return trajectories
 
 
-def _trajectories(memory: Any, lane: int, frames: int) -> Iterator[Trajectory]:
+def _trajectories(memory: Any, lane: int) -> Iterator[Trajectory]:
     """The trajectories of a lane, oldest first."""
     rows = memory.lane(lane)
     ends = np.flatnonzero(rows["last"] | (np.arange(len(rows["last"])) == len(rows["last"]) - 1))
@@ -48,6 +48,6 @@ def _trajectories(memory: Any, lane: int, frames: int) -> Iterator[Trajectory]:
             continue  # the images before its first row are overwritten, so it does not begin with a whole stack
         kept = np.concatenate([rows["observation"][start : end + 1], rows["next_observation"][end : end + 1]])
         lanes = np.full(len(kept), lane)
-        observation = np.asarray(memory.observations(lanes, kept, frames))
+        observation = np.asarray(memory.observations(lanes, kept))
         steps = slice(start, end + 1)
         yield Trajectory(observation, rows["action"][steps], rows["reward"][steps], bool(rows["discount"][end] == 0))

@@ -1,0 +1,77 @@
+"""What actor and critics share if observations are images: an encoder from images to features.
+
+It learns with the critics; actors see its features without gradients into it (Yarats et al., 2021). Random shifts of the images
+that a minibatch learns from keep the critics from fitting single pixels (DrQ: Kostrikov et al., 2021).
+"""
+
+from __future__ import annotations
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from gemrl.agents.networks.convolution import Convolution, feature_maps
+from gemrl.agents.networks.perceptron import Layer
+from gemrl.agents.networks.q_networks import as_input
+from gemrl.core.arrays import Array
+from gemrl.core.layout import Layout
+
+FEATURES = 50
+"""The number of features, as in DrQ."""
+
+
+class Vision(eqx.Module):
+    """Convolutions, then a linear map with LayerNorm and tanh."""
+
+    convolutions: tuple[Convolution, ...]
+    last: Layer
+    layout: Layout = eqx.field(static=True)
+
+    @staticmethod
+    def init(rng: np.random.Generator, layout: Layout) -> Vision:
+        """An encoder for images of this layout."""
+        maps = feature_maps(layout)
+        convolutions = tuple(Convolution.init(rng, one.channels, one.filters) for one in maps)
+        return Vision(convolutions, Layer.init(rng, maps[-1].features, FEATURES, FEATURES), layout)
+
+    def __call__(self, observation: Array) -> Array:
+        """Images [*B, *O] -> features [*B, F]."""
+        batch = observation.shape[: -len(self.layout.observation)]
+        x = as_input(self.layout, observation.reshape(-1, *self.layout.observation))
+        for convolution in self.convolutions:
+            x = convolution(x)
+        x = self.last.norm(self.last.linear(x.reshape(len(x), -1)))
+        return x.__array_namespace__().tanh(x).reshape(*batch, FEATURES)
+
+
+def vision_of(rng: np.random.Generator, layout: Layout) -> Vision | None:
+    """A new encoder for observations of this layout; None if they are vectors."""
+    return Vision.init(rng, layout) if layout.is_image else None
+
+
+def seen_size(layout: Layout) -> int:
+    """How many numbers actors and critics see of an observation."""
+    return FEATURES if layout.is_image else layout.size
+
+
+def vision_footprint(layout: Layout) -> tuple[int, int]:
+    """Parameters of an encoder for this layout, and the numbers it computes for one image; 0 if observations are vectors."""
+    maps = feature_maps(layout)
+    if not maps:
+        return 0, 0
+    weights = sum(one.weights for one in maps) + maps[-1].features * FEATURES
+    return weights, sum(one.activations for one in maps) + FEATURES
+
+
+def shifted(layout: Layout, images: Array, offset: Array, most: int) -> Array:
+    """Images [B, *O] moved by offset - most pixels down and right, offset [B, 2] in 0..2 most; their edges are repeated."""
+    height = layout.height_axis
+    margins = [(most, most) if axis in (height, height + 1) else (0, 0) for axis in range(len(layout.observation))]
+    padded = jnp.pad(images, [(0, 0), *margins], mode="edge")
+
+    def crop(image: Array, start: Array) -> Array:
+        starts = jnp.zeros(image.ndim, start.dtype).at[height : height + 2].set(start)
+        return jax.lax.dynamic_slice(image, starts, layout.observation)
+
+    return jax.vmap(crop)(padded, offset)
