@@ -18,6 +18,7 @@ from gemrl.agents.networks.actor_critic import descend
 from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.perceptron import MLP
 from gemrl.agents.networks.residual import ResidualNetwork
+from gemrl.algorithms.activations import ELU, ReLU, Tanh
 from gemrl.algorithms.bodies import Body, Perceptron, Residual
 from gemrl.algorithms.registry import GEM, RECIPES, Recipe, difference
 from gemrl.core.exceptions import BadValue, UnknownName
@@ -76,6 +77,38 @@ def test_a_residual_body_trains_and_is_saved(model: type[gemrl.Model], tmp_path:
         np.testing.assert_array_equal(array, after[name])
 
 
+@pytest.mark.parametrize("norm_first", [False, True])
+@pytest.mark.parametrize(
+    ("activation", "theirs"), [(ReLU(), torch.relu), (ELU(), torch.nn.functional.elu), (Tanh(), torch.tanh)], ids=str
+)
+def test_activations_equal_pytorch(activation: Any, theirs: Any, norm_first: bool) -> None:
+    """In the plain form and in the fast one, which does not exist with the norm first."""
+    network: Any = build(Perceptron((8, 6), activation=activation, norm_first=norm_first), np.random.default_rng(0), 5, 2)
+    x = np.random.default_rng(1).normal(size=(7, 5)).astype(np.float32)
+    hidden = torch.tensor(x)
+    for layer in network.layers[:-1]:
+        hidden = hidden @ torch.tensor(layer.weight) + torch.tensor(layer.bias)
+        hidden = hidden if norm_first else theirs(hidden)
+        hidden = torch.nn.functional.layer_norm(hidden, hidden.shape[1:])
+        hidden = theirs(hidden) if norm_first else hidden
+    expected = hidden @ torch.tensor(network.layers[-1].weight) + torch.tensor(network.layers[-1].bias)
+    for form in (network, network.fast()):
+        np.testing.assert_allclose(form(jnp.array(x)), expected, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(network(x), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("model", [gemrl.GEM, gemrl.SAC])
+def test_critics_use_the_activation_in_every_form(model: type[gemrl.Model], tmp_path: Path) -> None:
+    made = model("Pendulum-v1", seed=0, activation=Tanh(), **SMALL)
+    critics: Any = made.agent.learner.critics
+    rng = np.random.default_rng(0)
+    s, a = (jnp.array(rng.normal(size=(5, size)), jnp.float32) for size in (3, 1))
+    np.testing.assert_allclose(critics.fast().values(s, a), critics(s, a), rtol=1e-4, atol=1e-5)
+    assert all(critic.activation == Tanh() for critic in critics.members)
+    made.save(tmp_path / "model")
+    assert gemrl.load(tmp_path / "model").recipe.settable()["activation"] == Tanh()
+
+
 def test_settings_reach_into_the_body() -> None:
     assert GEM.but(net_arch=64).body == Perceptron((64,))
     assert GEM.but_from_text([("body", "Residual(width=64, blocks=1)"), ("blocks", "3")]).body == Residual(64, 3)
@@ -89,6 +122,7 @@ def test_settings_reach_into_the_body() -> None:
     [
         ({"net_arch": (0,)}, "a width in net_arch must be a whole number"),
         ({"layer_norm": 1}, "layer_norm must be True or False"),
+        ({"activation": "tanh"}, "activation must be ReLU or ELU or Tanh, not 'tanh'"),
         ({"body": 3}, "body must be Perceptron or Residual"),
     ],
 )

@@ -22,8 +22,9 @@ from gemrl.agents import describing
 from gemrl.agents.networks.bodies import NETWORKS
 from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.agents.networks.perceptron import Layer
+from gemrl.algorithms.activations import ELU, Tanh
 from gemrl.algorithms.bodies import Body, Perceptron, Residual
-from gemrl.algorithms.embeddings import StateAction
+from gemrl.algorithms.embeddings import NoEmbedding, StateAction
 from gemrl.algorithms.registry import RECIPES
 from gemrl.cli.main import main
 from gemrl.core.arrays import Array
@@ -68,6 +69,8 @@ CASES = {
     "linear": Case("gem", vector(5), UNIT, {"net_arch": ()}),
     "no LayerNorm": Case("td3", vector(5), UNIT, NET | {"layer_norm": False}),
     "LayerNorm first, action twice": Case("gem-released", vector(5), UNIT, NET),
+    "Tanh": Case("td3", vector(5), UNIT, NET | {"activation": Tanh()}),
+    "ELU after LayerNorm": Case("gem-released", vector(5), UNIT, NET | {"activation": ELU()}),
     "normalized": Case("gem", vector(5, np.float64), UNIT, NET | {"normalize_observations": True}),
     "residual": Case("gem", vector(5), UNIT, {"body": Residual(8, 2)}),
     "embedding": Case("gem", vector(5), UNIT, NET | {"embedding": StateAction(7), "normalize_observations": True}),
@@ -75,6 +78,10 @@ CASES = {
     "sac": Case("sac", vector(5), UNIT, NET),
     "crossq": Case("crossq-512", vector(5), UNIT, NET),
     "sac, residual, normalized": Case("sac", vector(5), UNEVEN, {"body": Residual(8, 1), "normalize_observations": True}),
+    "gem, images": Case("gem", Box(0, 255, (40, 36, 3), np.uint8), UNIT, NET),
+    "sac, images of bits": Case("sac", boxed(0, 1, (4, 10, 10), np.bool_), UNIT, NET),
+    "gem2, stacks": Case("gem2", Box(0, 255, (3, 36, 40), np.uint8), UNIT, NET | {"embedding": NoEmbedding()}, frames=3),
+    "td3, stacks of colours": Case("td3", Box(0, 255, (2, 3, 9, 9), np.uint8), UNEVEN, NET, frames=2),
     "bounds": Case("gem", vector(5), UNEVEN, NET),
     "float64 actions": Case("gem", vector(5), Box(-2, 3, (2,), np.float64), NET),
     "whole actions": Case("gem", vector(5), Box(-7, 20, (3,), np.int32), NET),

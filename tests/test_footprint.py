@@ -98,6 +98,8 @@ def test_memory_bytes_are_those_of_the_arrays(layout: Layout) -> None:
     [
         (continuous.FAMILY, "gem", Layout((300,), 6)),
         (soft.FAMILY, "sac", Layout((300,), 6)),
+        (continuous.FAMILY, "gem", Layout((96, 96, 3), 3, dtype="uint8")),
+        (soft.FAMILY, "sac", Layout((4, 84, 84), 3, dtype="uint8", frames=4)),
         (discrete.FAMILY, "gem-discrete", Layout((30,), 1, 5)),
         (discrete.FAMILY, "gem-discrete", IMAGES),
         (discrete.FAMILY, "dqn", Layout((210, 160, 3), 1, 6, "uint8")),

@@ -81,6 +81,8 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
                 "normalize_rewards=True",
             ],
         ),
+        ("tests.dots:Dots-v0", "gem", ["--n-envs", "2"], [*ROUNDS, "net_arch=(8,)"]),
+        ("tests.dots:Dots-v0", "sac", [], ["batch_size=4", "net_arch=(8,)"]),
         ("CartPole-v1", "ebu", [], [*ROUNDS, "depth=20"]),
         ("FrozenLake-v1", "emdqn", ["--n-envs", "2"], [*ROUNDS, "normalize_rewards=True"]),
         ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], [*FEW, "overlap=True"]),

@@ -20,6 +20,7 @@ from gemrl.agents.networks.residual import ResidualNetwork
 from gemrl.agents.networks.vision import Vision
 from gemrl.agents.normalization import CLIP, Normalizer
 from gemrl.agents.protocol import LearningAgent
+from gemrl.algorithms.activations import ELU, Activation, ReLU, Tanh
 from gemrl.algorithms.bootstraps import Acting, FirstNetwork, MeanOfMinima
 from gemrl.algorithms.registry import BaseRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
 from gemrl.core.exceptions import BadValue
@@ -79,11 +80,19 @@ def _norm(builder: GraphBuilder, layer: Layer, x: str) -> str:
     return builder.add("layer_norm", x, *arrays, epsilon=EPSILON)
 
 
+ACTIVATIONS: dict[type[Activation], str] = {ReLU: "relu", ELU: "elu", Tanh: "tanh"}
+"""The operation for each activation."""
+
+
 def perceptron(builder: GraphBuilder, network: MLP, x: str) -> str:
     """A perceptron without a second input, which only critics have."""
+    activation = registered(ACTIVATIONS, network.activation, "ACTIVATIONS")
     for layer in network.layers[:-1]:
         x = _linear(builder, layer, x)
-        x = builder.add("relu", _norm(builder, layer, x)) if network.norm_first else _norm(builder, layer, builder.add("relu", x))
+        if network.norm_first:
+            x = builder.add(activation, _norm(builder, layer, x))
+        else:
+            x = _norm(builder, layer, builder.add(activation, x))
     return _linear(builder, network.layers[-1], x)
 
 
@@ -183,7 +192,7 @@ def _features(builder: GraphBuilder, vision: Vision | None, x: str) -> str:
     """What actors see of observations: the features of images, or vectors as they are."""
     if vision is None:
         return x
-    x = _convolved(builder, vision.convolutions, _q_input(builder, vision.layout, x))
+    x = _convolved(builder, vision.centred, _q_input(builder, vision.layout, x))
     return builder.add("tanh", _norm(builder, vision.last, _linear(builder, vision.last, x)))
 
 

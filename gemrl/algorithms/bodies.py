@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from gemrl.algorithms.parts import part
+from gemrl.algorithms.activations import Activation, ReLU
+from gemrl.algorithms.parts import part, parts_of
 from gemrl.core.exceptions import BadValue
 from gemrl.core.validation import check_number
 
@@ -30,20 +31,23 @@ class Body(ABC):
 @part
 @dataclass(frozen=True)
 class Perceptron(Body):
-    """Hidden layers, each a linear map, ReLU and LayerNorm; a linear network if there are none."""
+    """Hidden layers, each a linear map, an activation and LayerNorm; a linear network if there are none."""
 
     net_arch: tuple[int, ...] = (400, 300)
     layer_norm: bool = True
     norm_first: bool = False
-    """Whether ReLU comes after LayerNorm, as in the authors' released code."""
+    """Whether the activation comes after LayerNorm, as in the authors' released code."""
     action_twice: bool = False
     """Whether critics take the action again after their first layer."""
+    activation: Activation = ReLU()
 
     def __post_init__(self) -> None:
         check_widths("net_arch", self.net_arch)
         for name in ("layer_norm", "norm_first", "action_twice"):
             if not isinstance(getattr(self, name), bool):
                 raise BadValue(f"{name} must be True or False, not {getattr(self, name)!r}")
+        if not isinstance(self.activation, Activation):
+            raise BadValue(f"activation must be {' or '.join(parts_of(Activation))}, not {self.activation!r}")
 
     def least_weights(self, inputs: int) -> int:
         return count_weights(inputs, self.net_arch)

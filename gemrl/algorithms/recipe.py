@@ -169,9 +169,9 @@ class BaseRecipe(ABC):
         found: dict[str, Any] = {}
         for name, value in vars(self).items():
             if isinstance(value, Body) and not vars(value).keys() & vars(self).keys():
-                found |= {name: type(value).__name__, **vars(value)}
+                found |= {name: type(value).__name__, **{inner: _written(one) for inner, one in vars(value).items()}}
             else:
-                found[name] = repr(value) if dataclasses.is_dataclass(value) else value
+                found[name] = _written(value)
         return found
 
     @classmethod
@@ -180,6 +180,11 @@ class BaseRecipe(ABC):
         ordered = sorted(values, key=lambda name: name != "body")  # its fields follow it
         texts = [(name, values[name] if isinstance(values[name], str) else repr(values[name])) for name in ordered]
         return cls().but_from_text(texts)
+
+
+def _written(value: Any) -> Any:
+    """A value as JSON: a part as the Python that makes it."""
+    return repr(value) if dataclasses.is_dataclass(value) else value
 
 
 def _unknown(name: str, known: Iterable[str]) -> UnknownName:

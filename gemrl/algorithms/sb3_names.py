@@ -28,7 +28,7 @@ ARGUMENTS = {
 """Arguments of the constructors."""
 
 POLICY_ARGUMENTS = {
-    "activation_fn": "not available: hidden layers have ReLU",
+    "activation_fn": "here it is activation, such as Tanh(), a field of Perceptron",
     "clip_mean": _NO_SDE,
     "features_extractor_class": _NO_CHOICE,
     "features_extractor_kwargs": _NO_CHOICE,

@@ -15,8 +15,9 @@ from gemrl.core.text import short
 PART_FIELDS = {
     "net_arch": "Perceptron: hidden layer widths of actor and critics",
     "layer_norm": "Perceptron: LayerNorm after each hidden layer",
-    "norm_first": "Perceptron: ReLU comes after LayerNorm, not before it",
+    "norm_first": "Perceptron: the activation comes after LayerNorm, not before it",
     "action_twice": "Perceptron: critics take the action again after their first layer",
+    "activation": "Perceptron: what hidden layers apply: ReLU, ELU or Tanh",
     "width": "Residual: features of a block",
     "blocks": "Residual: number of blocks",
     "momentum": "BatchRenormalized: how much of the running statistics a gradient step keeps",

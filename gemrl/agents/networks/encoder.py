@@ -14,16 +14,11 @@ import optax
 
 from gemrl.agents.networks.actor_critic import adam_start
 from gemrl.agents.networks.perceptron import Layer
+from gemrl.algorithms.activations import ELU
 from gemrl.core.arrays import Array
 
 SMALLEST = 1e-8
 """The smallest mean that features are divided by."""
-
-
-def elu(x: Array) -> Array:
-    """x, or exp(x) - 1 where x is negative."""
-    xp = x.__array_namespace__()
-    return xp.where(x > 0, x, xp.expm1(xp.minimum(x, 0)))
 
 
 def mean_normalized(x: Array) -> Array:
@@ -58,7 +53,7 @@ class Encoder(eqx.Module):
 
 def _through(layers: tuple[Layer, ...], x: Array) -> Array:
     for layer in layers[:-1]:
-        x = elu(layer.linear(x))
+        x = ELU()(layer.linear(x))
     return layers[-1].linear(x)
 
 

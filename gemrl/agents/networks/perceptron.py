@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gemrl.agents.networks.body_network import BodyNetwork
+from gemrl.algorithms.activations import Activation, ReLU
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
 
@@ -84,16 +85,18 @@ class Layer(NamedTuple):
 
 
 class MLP(BodyNetwork):
-    """Hidden layers with ReLU and then LayerNorm, and a linear output; `again` is appended to the first, before its norm.
+    """Hidden layers with an activation and then LayerNorm, and a linear output.
 
-    On HalfCheetah-v5 this learned faster than LayerNorm before ReLU, the order of the released code (docs/how-gem-works.md).
+    `again` is appended to the output of the first layer, before its norm. On HalfCheetah-v5 this learned faster than LayerNorm
+    before ReLU, the order of the released code (docs/how-gem-works.md).
     """
 
     layers: tuple[Layer, ...]
     norm_first: bool = eqx.field(static=True, default=False)
-    """Whether ReLU comes after LayerNorm, and so also applies to `again`."""
+    """Whether the activation comes after LayerNorm, and so also applies to `again`."""
     takes_again: bool = eqx.field(static=True, default=False)
     """Whether the second input is used."""
+    activation: Activation = eqx.field(static=True, default=ReLU())
 
     @staticmethod
     def init(rng: np.random.Generator, body: Perceptron, inputs: int, outputs: int, again: int = 0) -> MLP:
@@ -104,23 +107,23 @@ class MLP(BodyNetwork):
             features = width + (again if number == 0 and takes_again else 0)
             layers.append(Layer.init(rng, inputs, width, features if body.layer_norm else 0))
             inputs = features
-        return MLP((*layers, Layer.init(rng, inputs, outputs)), body.norm_first, takes_again)
+        return MLP((*layers, Layer.init(rng, inputs, outputs)), body.norm_first, takes_again, body.activation)
 
     def __call__(self, x: Array, again: Array | None = None) -> Array:
         """x [B, inputs] -> [B, outputs]."""
         xp = x.__array_namespace__()
         for number, layer in enumerate(self.layers[:-1]):
             x = layer.linear(x)
-            x = x if self.norm_first else xp.maximum(x, 0)
+            x = x if self.norm_first else self.activation(x)
             if number == 0 and self.takes_again:
                 x = xp.concatenate([x, again], axis=-1)
             x = layer.norm(x)
-            x = xp.maximum(x, 0) if self.norm_first else x
+            x = self.activation(x) if self.norm_first else x
         return self.layers[-1].linear(x)
 
     def fast(self) -> MLP | FoldedMLP:
         """The same function in folded form, if it has one."""
-        return self if self.norm_first or self.takes_again else FoldedMLP(self.folded())
+        return self if self.norm_first or self.takes_again else FoldedMLP(self.folded(), self.activation)
 
     def folded(self) -> tuple[Folded, ...]:
         """The layers, with each LayerNorm moved after the matrix product that follows it."""
@@ -142,8 +145,9 @@ class MLP(BodyNetwork):
             return None
         each = [member.folded() for member in perceptrons]
         weight, bias = (jnp.concatenate([getattr(layers[0], name) for layers in each], axis=-1) for name in ("weight", "bias"))
-        rest = tuple(FoldedMLP(layers[1:]) for layers in each)
-        return FoldedCritics(Folded(weight, bias, None), rest, perceptrons[0].takes_again)
+        activation = perceptrons[0].activation
+        rest = tuple(FoldedMLP(layers[1:], activation) for layers in each)
+        return FoldedCritics(Folded(weight, bias, None), rest, perceptrons[0].takes_again, activation)
 
 
 class Folded(NamedTuple):
@@ -167,11 +171,12 @@ class FoldedMLP(BodyNetwork):
     """A perceptron in folded form."""
 
     layers: tuple[Folded, ...]
+    activation: Activation = eqx.field(static=True)
 
     def __call__(self, x: Array, again: Array | None = None) -> Array:
         """x [B, inputs] -> [B, outputs]."""
         for layer in self.layers[:-1]:
-            x = jnp.maximum(layer(x), 0)
+            x = self.activation(layer(x))
         return self.layers[-1](x)
 
 
@@ -181,10 +186,11 @@ class FoldedCritics(eqx.Module):
     first: Folded
     rest: tuple[FoldedMLP, ...]
     takes_again: bool = eqx.field(static=True)
+    activation: Activation = eqx.field(static=True)
 
     def __call__(self, observation: Array, action: Array) -> Array:
         """observation [B, D] and action [B, A] -> values [C, B]."""
-        hidden = jnp.maximum(self.first(jnp.concatenate([observation, action], axis=-1)), 0)
+        hidden = self.activation(self.first(jnp.concatenate([observation, action], axis=-1)))
         parts = jnp.split(hidden, len(self.rest), axis=-1)
         if self.takes_again:
             parts = [jnp.concatenate([part, action], axis=-1) for part in parts]

@@ -22,7 +22,12 @@ FEATURES = 50
 
 
 class Vision(eqx.Module):
-    """Convolutions, then a linear map with LayerNorm and tanh."""
+    """Convolutions, then a linear map with LayerNorm and tanh.
+
+    Images of one task look much alike. So that features of different images differ, bytes and bits are centred, weights start
+    orthogonal, which keeps the size of differences from layer to layer, and biases start at 0. With the uniform weights of other
+    networks here, features of CarRacing-v3 varied by 0.01 around means of 0.8, and actors learned to ignore them.
+    """
 
     convolutions: tuple[Convolution, ...]
     last: Layer
@@ -32,17 +37,38 @@ class Vision(eqx.Module):
     def init(rng: np.random.Generator, layout: Layout) -> Vision:
         """An encoder for images of this layout."""
         maps = feature_maps(layout)
-        convolutions = tuple(Convolution.init(rng, one.channels, one.filters) for one in maps)
-        return Vision(convolutions, Layer.init(rng, maps[-1].features, FEATURES, FEATURES), layout)
+        convolutions = []
+        for one in maps:
+            blank = Convolution.init(rng, one.channels, one.filters)
+            convolutions.append(Convolution(_orthogonal(rng, blank.layer, 2**0.5), blank.size, blank.stride))
+        last = _orthogonal(rng, Layer.init(rng, maps[-1].features, FEATURES, FEATURES), 1.0)
+        return Vision(tuple(convolutions), last, layout)
+
+    @property
+    def centred(self) -> tuple[Convolution, ...]:
+        """The convolutions, which subtract 0.5 from bytes and bits, scaled to 0..1: the first one by its bias."""
+        first, *rest = self.convolutions
+        if self.layout.dtype == "float32":
+            return self.convolutions
+        layer = first.layer._replace(bias=first.layer.bias - 0.5 * first.layer.weight.sum(axis=0))
+        return Convolution(layer, first.size, first.stride), *rest
 
     def __call__(self, observation: Array) -> Array:
         """Images [*B, *O] -> features [*B, F]."""
         batch = observation.shape[: -len(self.layout.observation)]
         x = as_input(self.layout, observation.reshape(-1, *self.layout.observation))
-        for convolution in self.convolutions:
+        for convolution in self.centred:
             x = convolution(x)
         x = self.last.norm(self.last.linear(x.reshape(len(x), -1)))
         return x.__array_namespace__().tanh(x).reshape(*batch, FEATURES)
+
+
+def _orthogonal(rng: np.random.Generator, layer: Layer, gain: float) -> Layer:
+    """The layer with orthogonal columns of length `gain`, or rows if there are fewer of them, and biases of 0."""
+    columns, triangle = np.linalg.qr(rng.standard_normal(sorted(layer.weight.shape, reverse=True)))
+    columns = gain * columns * np.sign(np.diag(triangle))
+    weight = columns if columns.shape == layer.weight.shape else columns.T
+    return layer._replace(weight=weight.astype(np.float32), bias=np.zeros_like(layer.bias))
 
 
 def vision_of(rng: np.random.Generator, layout: Layout) -> Vision | None:
