@@ -193,7 +193,7 @@ def test_only_the_critics_train_the_encoder(algo: str) -> None:
     assert any((np.asarray(one) != other).any() for one, other in leaves)
 
 
-LEARNED: dict[str, Any] = {"learning_starts": 200, "learning_rate": 1e-3, "buffer_size": 1000, "random_shift": 1}
+LEARNED: dict[str, Any] = {"learning_starts": 200, "learning_rate": 1e-3, "buffer_size": 1000}
 
 
 @pytest.mark.parametrize("algo", ["gem", "td3", "sac", "gem2"])
@@ -247,6 +247,8 @@ def test_images_have_a_preset() -> None:
     for algo, every in {"gem": 100, "td3": 2, "sac": 2, "gem2": 10}.items():
         recipe: Any = MODELS[algo](Dots(), seed=0).recipe
         assert (recipe.train_freq, recipe.gradient_steps, recipe.batch_size) == (every, every // 2, 64)
+        large = recipe.for_environment("", Layout((40, 40, 3), 1, dtype="uint8"))
+        assert (recipe.random_shift, large.random_shift) == (0, 4)
     assert gemrl.GEM(Dots(), batch_size=32).recipe.settable()["batch_size"] == 32
 
 

@@ -42,7 +42,7 @@ def describe_agent(builder: GraphBuilder, agent: LearningAgent, layout: Layout, 
     describe: DescribeFamily = registered(FAMILIES, agent.recipe, "FAMILIES")
     if not layout.masked:
         return describe(builder, agent.recipe, agent.learner, layout, observation)
-    state = builder.add("columns", observation, count=layout.unmasked.size)
+    state = builder.add("columns", observation, count=layout.unmasked.values)
     scores = describe(builder, agent.recipe, agent.learner, layout.unmasked, state)
     penalty = _penalty(builder, layout, observation)
     return builder.add("add", builder.add("cast", scores, dtype="float32"), penalty)
@@ -50,7 +50,7 @@ def describe_agent(builder: GraphBuilder, agent: LearningAgent, layout: Layout, 
 
 def _penalty(builder: GraphBuilder, layout: Layout, observation: str) -> str:
     """0 for actions that the mask behind observations allows, else -FORBIDDEN [B, A]."""
-    chosen = np.zeros((layout.size, layout.choices), np.float32)
+    chosen = np.zeros((layout.values, layout.choices), np.float32)
     chosen[-layout.choices :] = FORBIDDEN * np.eye(layout.choices, dtype=np.float32)
     arrays = builder.array("mask", chosen), builder.array("bias", np.full(layout.choices, -FORBIDDEN, np.float32))
     return builder.add("linear", builder.add("cast", observation, dtype="float32"), *arrays)
@@ -151,8 +151,8 @@ def soft(builder: GraphBuilder, recipe: SoftRecipe, learner: Any, layout: Layout
 
 def discrete(builder: GraphBuilder, recipe: DiscreteRecipe, learner: Any, layout: Layout, x: str) -> str:
     """The Q-values that a discrete agent acts on."""
-    inputs = _q_input(builder, layout, _normalized(builder, learner.normalizer, x))
-    values = [q_network(builder, member, inputs) for member in learner.networks.members]
+    inputs = _image_and_numbers(builder, layout, _normalized(builder, learner.normalizer, x))
+    values = [q_network(builder, member, *inputs) for member in learner.networks.members]
     if recipe.students:
         return builder.add("mean", *values[-recipe.n_pairs :])
     size = recipe.n_critics
@@ -175,13 +175,23 @@ def _q_input(builder: GraphBuilder, layout: Layout, x: str) -> str:
     return builder.add("divide", x, builder.array("white", np.float32(255))) if layout.dtype == "uint8" else x
 
 
+def _image_and_numbers(builder: GraphBuilder, layout: Layout, x: str) -> tuple[str, str | None]:
+    """Observations as the networks take them, as in `_q_input`, and the numbers that follow an image, if there are any."""
+    if not layout.picture:
+        return _q_input(builder, layout, x), None
+    image = builder.add("reshape", builder.add("columns", x, count=layout.pixels), shape=list(layout.picture))
+    image = _q_input(builder, layout.image_alone, builder.add("cast", image, dtype="uint8"))
+    return image, builder.add("columns", x, start=layout.pixels, count=layout.numbers)
+
+
 def _one_hot(builder: GraphBuilder, layout: Layout, x: str) -> str:
     return builder.add("one_hot", x, builder.array("states", np.arange(layout.states)))
 
 
-def q_network(builder: GraphBuilder, network: QNetwork, x: str) -> str:
-    """Q(s, .), from vectors [B, D] or images [B, C, H, W]."""
+def q_network(builder: GraphBuilder, network: QNetwork, x: str, numbers: str | None) -> str:
+    """Q(s, .), from vectors [B, D], or images [B, C, H, W] and the numbers beside them."""
     x = _convolved(builder, network.convolutions, x)
+    x = builder.add("join", x, numbers) if numbers else x
     for layer in network.trunk:
         x = builder.add("relu", _linear(builder, layer, x))
     *state, last = (perceptron(builder, stream, x) for stream in network.streams)
@@ -192,8 +202,10 @@ def _features(builder: GraphBuilder, vision: Vision | None, x: str) -> str:
     """What actors see of observations: the features of images, or vectors as they are."""
     if vision is None:
         return x
-    x = _convolved(builder, vision.centred, _q_input(builder, vision.layout, x))
-    return builder.add("tanh", _norm(builder, vision.last, _linear(builder, vision.last, x)))
+    image, numbers = _image_and_numbers(builder, vision.layout, x)
+    x = _convolved(builder, vision.centred, image)
+    features = builder.add("tanh", _norm(builder, vision.last, _linear(builder, vision.last, x)))
+    return builder.add("join", features, numbers) if numbers else features
 
 
 def _convolved(builder: GraphBuilder, convolutions: Sequence[Convolution], x: str) -> str:

@@ -33,7 +33,7 @@ def work(recipe: DiscreteRecipe, layout: Layout) -> Work:
     """What a round computes with, to estimate its memory."""
     layout = layout.unmasked
     convolutions = feature_maps(layout)
-    inputs = convolutions[-1].features if convolutions else layout.states or layout.size
+    inputs = convolutions[-1].features + layout.numbers if convolutions else layout.states or layout.size
     parameters = count_weights(inputs, (*recipe.net_arch, layout.choices)) + sum(one.weights for one in convolutions)
     activations = sum(recipe.net_arch) + sum(one.activations for one in convolutions)
     networks = recipe.n_networks
@@ -139,14 +139,15 @@ def policy_of(learner: Learner) -> Policy:
 def act(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray) -> np.ndarray:
     """The greedy actions. [B, *O] -> [B, 1]."""
     networks = policy.networks
+    state, allowed = networks.layout.split(observation)
     if networks.layout.is_image:
-        count = len(observation)
+        count = len(state)
         padding = (1 << (count - 1).bit_length()) - count  # one compiled program per power of two, not per batch size
-        padded = np.concatenate([observation, np.repeat(observation[:1], padding, axis=0)])
+        padded = np.concatenate([state, np.repeat(state[:1], padding, axis=0)])
         values = np.asarray(_compiled_values(recipe, networks, padded))[:count]
     else:
-        state, allowed = networks.layout.split(observation)
-        values = permitted(acting_values(recipe, networks, normalized(policy.normalizer, state)), allowed)
+        values = acting_values(recipe, networks, normalized(policy.normalizer, state))
+    values = permitted(values, allowed)
     return values.argmax(axis=-1).astype(np.int32)[:, None]
 
 

@@ -81,13 +81,14 @@ def checked_observation(spaces: Spaces, observation: Any, where: str) -> np.ndar
         raise EnvironmentFault(f"the environment returned an invalid observation at {where}: {error}") from None
     except (TypeError, ValueError) as error:
         raise EnvironmentFault(f"the environment returned an observation that is not an array at {where}: {error}") from None
-    if numbers.size != spaces.layout.size:
+    if numbers.size != spaces.layout.values:
         shapes = f"{numbers.shape}, not {spaces.seen.shape}"
         raise EnvironmentFault(f"the environment returned an observation of shape {shapes}, at {where}")
     with np.errstate(over="ignore"):  # it becomes infinite, which is reported below
         converted = spaces.converted(numbers)
-    if converted.dtype == np.float32 and not np.isfinite(converted).all():
-        raise _not_finite(spaces, numbers.reshape(-1), converted.reshape(-1), where)
+        floats = numbers.astype(np.float32) if spaces.layout.picture else converted
+    if floats.dtype == np.float32 and not np.isfinite(floats).all():
+        raise _not_finite(spaces, numbers.reshape(-1), floats.reshape(-1), where)
     if spaces.layout.states and not 0 <= converted[0] < spaces.layout.states:
         raise EnvironmentFault(f"the environment returned the observation {observation}, which is outside its space, at {where}")
     return converted

@@ -63,6 +63,8 @@ def goals_of(env: Any, spaces: Spaces) -> Goals:
     missing = [name for name in ENTRIES if name not in places]
     if missing or spaces.flattening is None:
         raise BadValue(f"hindsight needs Dict observations with {' and '.join(ENTRIES)}, and this one has no {missing[0]}")
+    if spaces.layout.picture:
+        raise BadValue("hindsight needs observations without images")
     spaces_of_goals = [entry.space for entry in spaces.entries if entry.path in [(name,) for name in ENTRIES]]
     if not all(isinstance(space, (Box, MultiBinary)) for space in spaces_of_goals):
         raise BadValue("hindsight needs goals that are a Box or MultiBinary")

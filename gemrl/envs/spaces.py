@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Discrete
 
 from gemrl.core.exceptions import BadValue, UnsupportedSpace
 from gemrl.core.layout import LARGE_IMAGE, SMALLEST_IMAGE, Layout
+from gemrl.core.packing import FLOAT_BYTES, pack
 from gemrl.envs.actions import ActionSpace, actions_of, check_actions
 from gemrl.envs.flattening import Entry, Flattening, entries_of
 from gemrl.envs.masks import is_mask, with_mask_last
@@ -21,12 +22,16 @@ class Spaces:
     def __init__(self, observation: gym.Space, action: gym.Space, frames: int = 1) -> None:
         self.observation_space, self.action_space = observation, check_actions(action)
         self.actions = actions_of(self.action_space)
-        self.entries = with_mask_last(entries_of(observation), self.actions.choices)
+        self.entries = with_image_first(with_mask_last(entries_of(observation), self.actions.choices))
         self.flattening = Flattening(self.entries) if _are_flattened(self.entries, self.action_space) else None
         """How observations become vectors; None if they are a single array, as in a Box."""
-        self.seen: Box | Discrete = _seen(self.entries[0], self.flattening)
+        picture = image_entry(self.entries)
+        self.seen: Box | Discrete = _seen(self.entries[0], self.flattening, picture)
         """The space of observations once they are flattened."""
         self.layout = _layout(self.seen, self.actions.choices, self.actions.size, frames)
+        if picture:
+            size = picture.size + FLOAT_BYTES * (self.seen.shape[0] - picture.size)  # type: ignore[index]
+            self.layout = self.layout._replace(observation=(size,), dtype="uint8", picture=picture.shape)
         if self.actions.choices and is_mask(self.entries[-1]):
             self.layout = _masked(self.layout, self.entries[0])
 
@@ -71,6 +76,8 @@ class Spaces:
 
     def converted(self, numbers: np.ndarray) -> np.ndarray:
         """Numbers of one observation as agents see them [*O]. It is a copy, since environments may reuse their array."""
+        if self.layout.picture:
+            return pack(numbers, self.layout.pixels)
         if isinstance(self.seen, Discrete):
             numbers = numbers - self.seen.start
         return np.array(numbers, dtype=self.layout.dtype).reshape(self.layout.observation)
@@ -90,7 +97,7 @@ class Spaces:
             raise BadValue("this is an (observation, info) pair, as returned by env.reset(): pass the observation only")
         if self.flattening:
             given, several = self.flattening.batch(observation)
-            return given.astype(self.layout.dtype), several
+            return pack(given, self.layout.pixels) if self.layout.picture else given.astype(self.layout.dtype), several
         shape, given = self.seen.shape or (), self._only(observation)
         if given.shape[given.ndim - len(shape) :] != shape or given.ndim - len(shape) not in (0, 1):
             raise BadValue(f"an observation must have shape {shape} or (n, {', '.join(map(str, shape))}), not {given.shape}")
@@ -117,17 +124,38 @@ def _are_flattened(entries: tuple[Entry, ...], action: ActionSpace) -> bool:
     space = entries[0].space
     if len(entries) == 1:
         return not isinstance(space, Box) and not (isinstance(space, Discrete) and not isinstance(action, Box))
-    for entry in entries:
-        if isinstance(entry.space, Box) and _image(entry.space, 1, 1, 1):
-            path = "/".join(map(str, entry.path))
-            raise UnsupportedSpace(
-                f"observations have the image {path!r} of shape {entry.shape} beside other entries, which is not supported: "
-                "keep one of them with gymnasium.wrappers.FilterObservation, or flatten all with FlattenObservation"
-            )
     return True
 
 
-def _seen(entry: Entry, flattening: Flattening | None) -> Box | Discrete:
+def image_entry(entries: tuple[Entry, ...]) -> Entry | None:
+    """The image among the entries of an observation that has other entries too. Raises if there are several, or not of bytes."""
+    images = [entry for entry in entries if isinstance(entry.space, Box) and _image(entry.space, 1, 1, 1)]
+    if len(entries) == 1 or not images:
+        return None
+    first, *others = images
+    names = " and ".join(repr("/".join(map(str, entry.path))) for entry in images)
+    hint = "keep one of them with gymnasium.wrappers.FilterObservation, or flatten all with FlattenObservation"
+    if others:
+        raise UnsupportedSpace(
+            f"observations have the images {names}, but only one image beside other entries is supported: {hint}"
+        )
+    if first.space.dtype != np.uint8:
+        raise UnsupportedSpace(f"the image {names} beside other entries holds {first.space.dtype}, but must be of bytes: {hint}")
+    return first
+
+
+def with_image_first(entries: tuple[Entry, ...]) -> tuple[Entry, ...]:
+    """The entries, an image before all others."""
+    first = image_entry(entries)
+    return entries if first is None else (first, *(entry for entry in entries if entry is not first))
+
+
+def _seen(entry: Entry, flattening: Flattening | None, picture: Entry | None) -> Box | Discrete:
+    """The space of observations once they are flattened; the pixels of an image are bytes."""
+    if flattening and picture:
+        low, high = (np.full(flattening.size, sign * np.inf, np.float32) for sign in (-1, 1))
+        low[: picture.size], high[: picture.size] = 0, 255
+        return Box(low, high, dtype=np.float32)
     if flattening:
         return Box(-np.inf, np.inf, (flattening.size,), np.float32)
     assert isinstance(entry.space, (Box, Discrete))

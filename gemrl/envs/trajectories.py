@@ -17,6 +17,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete
 
 from gemrl.core.exceptions import DataError
+from gemrl.core.packing import pack
 from gemrl.core.steps import Trajectory
 from gemrl.core.text import counted
 from gemrl.envs.checking import TOO_LARGE
@@ -159,6 +160,10 @@ def _converted(spaces: Spaces, array: np.ndarray, name: str, place: Place) -> np
         _check_whole(array, name, place)
         place.check(~_within(flat, space), array, name, f"which is not one of the environment's {space.n} states")
         return (flat.astype(np.int64) - space.start).astype(layout.dtype)
+    if layout.picture:
+        floats, pixels = _finite(array, name, place), flat[:, : layout.pixels]
+        place.check(_any((pixels < 0) | (pixels > 255)), array, name, "which does not fit an image of bytes")
+        return pack(floats, layout.pixels)
     if layout.dtype != "float32":
         _check_whole(array, name, place)
         most = 1 if layout.dtype == "bool" else int(np.iinfo(layout.dtype).max)

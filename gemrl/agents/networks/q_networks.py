@@ -16,6 +16,7 @@ from gemrl.agents.networks.perceptron import MLP, Layer
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
+from gemrl.core.packing import FLOAT_BYTES, unpack
 
 
 def as_input(layout: Layout, observation: Array) -> Array:
@@ -31,6 +32,18 @@ def as_input(layout: Layout, observation: Array) -> Array:
     return observation
 
 
+def inputs_of(layout: Layout, observation: Array) -> tuple[Array, Array | None]:
+    """Observations [B, *O] as network inputs, as in `as_input`, and the numbers that follow an image [B, D], if there are any."""
+    if not layout.picture:
+        return as_input(layout, observation), None
+    images, rest = observation[:, : layout.pixels], observation[:, layout.pixels :]
+    if isinstance(observation, np.ndarray):
+        numbers: Array = unpack(observation, layout.pixels)[1]
+    else:
+        numbers = jax.lax.bitcast_convert_type(rest.reshape(len(rest), -1, FLOAT_BYTES), np.float32)
+    return as_input(layout.image_alone, images.reshape(-1, *layout.picture)), numbers
+
+
 class QNetwork(eqx.Module):
     """Q(s, .): convolutions, hidden layers, and one stream of Q-values, or two: the state's value and the advantages."""
 
@@ -42,7 +55,7 @@ class QNetwork(eqx.Module):
     def init(rng: np.random.Generator, layout: Layout, hidden: Sequence[int], *, dueling: bool) -> QNetwork:
         maps = feature_maps(layout)
         convolutions = [Convolution.init(rng, one.channels, one.filters) for one in maps]
-        features = maps[-1].features if maps else layout.states or layout.size
+        features = maps[-1].features + layout.numbers if maps else layout.states or layout.size
         trunk = []
         for width in hidden[:-1] if dueling else ():
             trunk.append(Layer.init(rng, features, width))
@@ -52,12 +65,14 @@ class QNetwork(eqx.Module):
         streams = (MLP.init(rng, Perceptron(tuple(own), layer_norm=False), features, count) for count in outputs)
         return QNetwork(tuple(convolutions), tuple(trunk), tuple(streams))
 
-    def __call__(self, x: Array) -> Array:
-        """Input [B, D] or [B, H, W, C] -> values [B, A]."""
+    def __call__(self, x: Array, numbers: Array | None = None) -> Array:
+        """Input [B, D] or [B, H, W, C], and the numbers beside an image [B, N] -> values [B, A]."""
         xp = x.__array_namespace__()
         for convolution in self.convolutions:
             x = convolution(x)
         x = x.reshape(len(x), -1)
+        if numbers is not None:
+            x = xp.concatenate([x, numbers], axis=-1)
         for layer in self.trunk:
             x = xp.maximum(layer.linear(x), 0)
         *state, last = (stream(x) for stream in self.streams)
@@ -76,7 +91,7 @@ class QNetworks(eqx.Module):
 
     def __call__(self, observation: Array) -> Array:
         """Observations [B, *O] -> values [C, B, A]."""
-        x = as_input(self.layout, observation)
+        x, numbers = inputs_of(self.layout, observation)
         if isinstance(x, jax.Array):  # one copy that all networks read, or each would gather its own
             x = jax.lax.optimization_barrier(x)  # type: ignore[no-untyped-call]
-        return x.__array_namespace__().stack([member(x) for member in self.members])
+        return x.__array_namespace__().stack([member(x, numbers) for member in self.members])

@@ -13,7 +13,7 @@ import numpy as np
 
 from gemrl.agents.networks.convolution import Convolution, feature_maps
 from gemrl.agents.networks.perceptron import Layer
-from gemrl.agents.networks.q_networks import as_input
+from gemrl.agents.networks.q_networks import inputs_of
 from gemrl.core.arrays import Array
 from gemrl.core.layout import Layout
 
@@ -54,13 +54,15 @@ class Vision(eqx.Module):
         return Convolution(layer, first.size, first.stride), *rest
 
     def __call__(self, observation: Array) -> Array:
-        """Images [*B, *O] -> features [*B, F]."""
+        """Images [*B, *O] -> features [*B, F], followed by the numbers of observations that have an image and numbers."""
         batch = observation.shape[: -len(self.layout.observation)]
-        x = as_input(self.layout, observation.reshape(-1, *self.layout.observation))
+        x, numbers = inputs_of(self.layout, observation.reshape(-1, *self.layout.observation))
+        xp = x.__array_namespace__()
         for convolution in self.centred:
             x = convolution(x)
         x = self.last.norm(self.last.linear(x.reshape(len(x), -1)))
-        return x.__array_namespace__().tanh(x).reshape(*batch, FEATURES)
+        x = xp.tanh(x) if numbers is None else xp.concatenate([xp.tanh(x), numbers], axis=-1)
+        return x.reshape(*batch, x.shape[-1])
 
 
 def _orthogonal(rng: np.random.Generator, layer: Layer, gain: float) -> Layer:
@@ -78,7 +80,7 @@ def vision_of(rng: np.random.Generator, layout: Layout) -> Vision | None:
 
 def seen_size(layout: Layout) -> int:
     """How many numbers actors and critics see of an observation."""
-    return FEATURES if layout.is_image else layout.size
+    return FEATURES + layout.numbers if layout.is_image else layout.size
 
 
 def vision_footprint(layout: Layout) -> tuple[int, int]:
@@ -91,7 +93,11 @@ def vision_footprint(layout: Layout) -> tuple[int, int]:
 
 
 def shifted(layout: Layout, images: Array, offset: Array, most: int) -> Array:
-    """Images [B, *O] moved by offset - most pixels down and right, offset [B, 2] in 0..2 most; their edges are repeated."""
+    """Images [B, *O] moved by most - offset pixels down and right, offset [B, 2] in 0..2 most; their edges are repeated."""
+    if layout.picture:
+        bare, rest = images[:, : layout.pixels].reshape(-1, *layout.picture), images[:, layout.pixels :]
+        bare = shifted(layout.image_alone, bare, offset, most)
+        return jnp.concatenate([bare.reshape(len(rest), -1), rest], axis=-1)
     height = layout.height_axis
     margins = [(most, most) if axis in (height, height + 1) else (0, 0) for axis in range(len(layout.observation))]
     padded = jnp.pad(images, [(0, 0), *margins], mode="edge")

@@ -125,15 +125,15 @@ class Recipe(BaseRecipe):
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
         """The recipe with the preset for images, and with the paper's rollout cap for a task, unless its planner needs none."""
-        chosen = self._for_images() if layout.is_image else self
+        chosen = self._for_images(layout) if layout.is_image else self
         planner = self.planner
         capped = planner.capped_by_task and planner.rollout_cap > 1  # one step stays one step
         return chosen.but(depth=preset_depth(env_id)) if capped else chosen
 
-    def _for_images(self) -> Self:
+    def _for_images(self, layout: Layout) -> Self:
         """The recipe with the preset for images. Values of the whole memory are computed less often."""
         rarely = {"target_update_interval": 500} if self.targets.stored else {}
-        return self.but(**image_preset(self.train_freq), **rarely, embedding=NoEmbedding(), normalize_observations=False)
+        return self.but(**image_preset(self.train_freq, layout), **rarely, embedding=NoEmbedding(), normalize_observations=False)
 
 
 PRESET_DEPTHS = {"HalfCheetah": 1000, "Ant": 1000, "Swimmer": 1000, "Humanoid": 5, "Walker2d": 5, "Hopper": 5}

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from gemrl.core.layout import Layout
 
-def image_preset(train_freq: int) -> dict[str, Any]:
-    """Changed fields: smaller minibatches, one update for every two steps, a short warm-up, and fewer rows."""
+
+def image_preset(train_freq: int, layout: Layout) -> dict[str, Any]:
+    """Changed fields: smaller minibatches, one update for every two steps, a short warm-up, and fewer rows.
+
+    Small images are not shifted: four pixels would be half of an image of MinAtar's size.
+    """
     every = max(2, train_freq)
     return {
         "train_freq": every,
@@ -15,4 +20,5 @@ def image_preset(train_freq: int) -> dict[str, Any]:
         "learning_rate": 3e-4,
         "learning_starts": 1_000,
         "buffer_size": 50_000,
+        "random_shift": 4 if layout.large_image else 0,
     }

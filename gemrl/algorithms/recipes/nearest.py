@@ -49,7 +49,7 @@ class NearestRecipe(BaseRecipe):
 
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn with such observations and actions."""
-        return layout.choices > 0 and not layout.masked
+        return layout.choices > 0 and not layout.masked and not layout.picture
 
     def least_parameters(self, layout: Layout) -> int:
         """The size of its projection, if it has one."""

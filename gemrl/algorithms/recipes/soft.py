@@ -56,7 +56,7 @@ class SoftRecipe(BaseRecipe):
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
         """The recipe with the preset for images."""
-        return self.but(**image_preset(self.train_freq), normalize_observations=False) if layout.is_image else self
+        return self.but(**image_preset(self.train_freq, layout), normalize_observations=False) if layout.is_image else self
 
 
 CROSSQ = SoftRecipe(learning_rate=1e-3, policy_delay=3, adam_beta1=0.5, joint_critics=True, body=BatchRenormalized((512, 512)))

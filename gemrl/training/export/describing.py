@@ -26,7 +26,7 @@ def policy_graph(model: Model) -> PolicyGraph:
         _scale(builder, action, result)
     else:
         _number(builder, spaces, builder.add("argmax", result))
-    dtype = "int64" if spaces.layout.states else spaces.layout.dtype
+    dtype = "int64" if spaces.layout.states else "float32" if spaces.layout.picture else spaces.layout.dtype
     shapes = (tuple(space.shape or ()) for space in (spaces.seen, action))
     graph = builder.graph(*map(Port, shapes, (dtype, str(action.dtype))))
     entries = spaces.entries if spaces.flattening and spaces.entries[0].path else ()
@@ -47,6 +47,8 @@ def _agent_observation(builder: GraphBuilder, spaces: Spaces) -> str:
     x, layout = OBSERVATION, spaces.layout
     if isinstance(spaces.seen, Discrete) and spaces.seen.start:
         x = builder.add("subtract", x, builder.array("start", np.int64(spaces.seen.start)))
+    if layout.picture:
+        return builder.add("cast", x, dtype="float32")
     x = builder.add("cast", x, dtype=layout.dtype)
     if spaces.seen.shape != layout.observation:
         x = builder.add("reshape", x, shape=list(layout.observation))

@@ -56,7 +56,7 @@ OPERATIONS: dict[str, Any] = {
     "cast": lambda x, dtype: x.astype(dtype),
     "reshape": lambda x, shape: x.reshape(len(x), *shape),
     "transpose": lambda x, axes: x.transpose(axes),
-    "columns": lambda x, count: x[:, :count],
+    "columns": lambda x, count, start=0: x[:, start : start + count],
     "rows": lambda table, x: table[x[:, 0]],
     "one_hot": lambda x, states: (x == states).astype(np.float32),
     "linear": lambda x, weight, bias: x @ weight + bias,

@@ -57,7 +57,8 @@ def _reshape(step: Step, constants: Constants) -> list[NodeProto]:
 
 
 def _columns(step: Step, constants: Constants) -> list[NodeProto]:
-    ends = {"start": 0, "end": step.settings["count"], "axis": 1}
+    start = step.settings.get("start", 0)
+    ends = {"start": start, "end": start + step.settings["count"], "axis": 1}
     constants |= {f"{step.output}.{name}": np.array([value], np.int64) for name, value in ends.items()}
     return [helper.make_node("Slice", [*step.inputs, *(f"{step.output}.{name}" for name in ends)], [step.output])]
 

@@ -47,7 +47,7 @@ OPERATIONS: dict[str, Any] = {
     "cast": lambda x, dtype: x.to(getattr(torch, dtype)),
     "reshape": lambda x, shape: x.reshape(x.shape[0], *shape),
     "transpose": lambda x, axes: x.permute(axes),
-    "columns": lambda x, count: x[:, :count],
+    "columns": lambda x, count, start=0: x[:, start : start + count],
     "rows": lambda table, x: table[x[:, 0]],
     "one_hot": lambda x, states: (x == states).float(),
     "linear": lambda x, weight, bias: x @ weight + bias,
