@@ -79,7 +79,9 @@ def test_a_residual_body_trains_and_is_saved(model: type[gemrl.Model], tmp_path:
 
 @pytest.mark.parametrize("norm_first", [False, True])
 @pytest.mark.parametrize(
-    ("activation", "theirs"), [(ReLU(), torch.relu), (ELU(), torch.nn.functional.elu), (Tanh(), torch.tanh)], ids=str
+    ("activation", "theirs"),
+    [(ReLU(), torch.relu), (ELU(), torch.nn.functional.elu), (Tanh(), torch.tanh)],
+    ids=["ReLU", "ELU", "Tanh"],
 )
 def test_activations_equal_pytorch(activation: Any, theirs: Any, norm_first: bool) -> None:
     """In the plain form and in the fast one, which does not exist with the norm first."""

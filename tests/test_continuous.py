@@ -365,7 +365,7 @@ def test_folded_networks_compute_the_same(name: str) -> None:
         states, actions = (jnp.array(rng.normal(size=(50, n)).astype(np.float32)) for n in (D, A))
         np.testing.assert_allclose(actor.fast()(states), actor(states), rtol=1e-4, atol=1e-4)
         q = critics(states, actions)
-        np.testing.assert_allclose(critics.fast()(states, actions), q, rtol=1e-4, atol=1e-5 * float(abs(q).max()))
+        np.testing.assert_allclose(critics.fast().values(states, actions), q, rtol=1e-4, atol=1e-5 * float(abs(q).max()))
 
 
 def test_closed_form_gradient_of_layer_norm_equals_the_automatic_one() -> None:

@@ -157,15 +157,14 @@ def test_training_takes_about_as_much_as_estimated(case: Any) -> None:
     assert 0.6 * measured < estimated < 2 * measured, (estimated, measured)
 
 
-def test_default_recipe_on_large_images_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Actions are continuous, so each row holds two images as floats: 22 GB. The networks are small here, to be made quickly."""
+def test_too_many_images_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """With a million rows of 27,648 bytes each. The networks are small here, to be made quickly."""
     monkeypatch.setattr(resources, "memory_left", lambda: 19 * GB)
     monkeypatch.setattr("gemrl.agents.footprint.memory_left", lambda: 19 * GB)
-    assert main(["train", "CarRacing-v3", "--run", str(tmp_path / "run"), "--set", "net_arch=(8,)"]) == 2
+    words = ["train", "CarRacing-v3", "--run", str(tmp_path / "run"), "--set", "net_arch=(8,)", "buffer_size=1000000"]
+    assert main(words) == 2
     (line,) = capsys.readouterr().err.strip().splitlines()
-    assert "(rows 22.1 GB, copying a column 11.1 GB)" in line
+    assert "(rows 28.1 GB, copying a column 28.1 GB)" in line
     assert "but only 19.0 GB are left here: set a smaller buffer_size" in line
     assert not (tmp_path / "run" / "run.json").exists()
 

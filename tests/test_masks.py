@@ -108,11 +108,6 @@ def test_random_actions_are_uniform_over_the_allowed_ones() -> None:
         ),
         (spaces.Dict({"action_mask": spaces.Discrete(4), "x": spaces.Box(0, 1, (2,))}), 4, "not a Discrete space"),
         (spaces.Dict({"action_mask": spaces.MultiBinary(4)}), 4, "something besides action_mask"),
-        (
-            spaces.Dict({"action_mask": spaces.MultiBinary(4), "x": spaces.Box(0, 255, (9, 9, 3), np.uint8)}),
-            4,
-            "the image 'x' of shape",
-        ),
     ],
 )
 def test_unsupported_masks(observation: gym.Space, action: int, message: str) -> None:

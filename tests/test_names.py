@@ -32,7 +32,7 @@ FIELDS = {name for recipe in RECIPES.values() for name in recipe.settable()}
     [
         ("parking-v0", gym.registry, None),
         ("use_sde", FIELDS, None),
-        ("activation_fn", FIELDS, None),
+        ("activation_fn", FIELDS, "activation"),
         ("replay_buffer_class", FIELDS, None),
         ("stats_window_size", FIELDS, None),
         ("ppo", RECIPES, None),

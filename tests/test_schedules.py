@@ -60,7 +60,7 @@ def test_exploration_follows_its_schedule() -> None:
     """The deviation of the noise at three steps, against the schedule."""
 
     class Still:
-        def __call__(self, observation: np.ndarray) -> np.ndarray:
+        def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
             return np.zeros((len(observation), 2), np.float32)
 
     recipe = RECIPES["td3"].but(exploration_noise=0.2, exploration_schedule=Linear(0.0, 1000))

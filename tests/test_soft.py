@@ -46,7 +46,7 @@ def in_torch(memory: Memory, randomness: SoftRandomness) -> tuple[list[Any], lis
     """The columns of the drawn rows, and both kinds of noise, as PyTorch's tensors."""
     index = randomness.rows
     columns = [column[index.lane, index.position] for column in memory.rows.columns().values()]
-    rows, noise = ([torch.tensor(np.array(x)) for x in arrays] for arrays in (columns, randomness[1:]))
+    rows, noise = ([torch.tensor(np.array(x)) for x in arrays] for arrays in (columns, randomness[1:3]))
     return rows, noise
 
 
