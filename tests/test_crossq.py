@@ -45,6 +45,12 @@ class Theirs(torch.nn.Module):  # type: ignore[name-defined]
             x = linear(norm(torch.relu(x) if number else x))
         return x
 
+    def rescale(self) -> None:
+        """Scales the weights into each hidden unit to norm 1."""
+        with torch.no_grad():
+            for linear in list(self.linears)[:-1]:
+                linear.weight.copy_(torch.nn.functional.normalize(linear.weight, dim=1))
+
     def check(self, network: Any, rows: int) -> None:
         """Both have the same weights and running statistics; PyTorch's running variance has Bessel's correction."""
         for linear, layer in zip(self.linears, network.layers, strict=True):
@@ -58,16 +64,18 @@ class Theirs(torch.nn.Module):  # type: ignore[name-defined]
             np.testing.assert_allclose(ours.variance, variance, rtol=1e-3, atol=1e-5)
 
 
-def test_gradient_steps_equal_pytorch() -> None:
+@pytest.mark.parametrize("unit_weights", [False, True])
+def test_gradient_steps_equal_pytorch(unit_weights: bool) -> None:
     """Three updates of the critics and one of actor and temperature, with the warm-up's plain batch normalization."""
-    memory, learner = random_memory(pairs=1), init_learner(RECIPE, LAYOUT, seed=3)
+    recipe = RECIPE.but(unit_weights=unit_weights)
+    memory, learner = random_memory(pairs=1), init_learner(recipe, LAYOUT, seed=3)
     actor, critics = Theirs(learner.actor.body), [Theirs(member) for member in learner.critics.members]
     log_temperature = torch.zeros((), requires_grad=True)
     parameters = [parameter for critic in critics for parameter in critic.parameters()]
     critic_adam, actor_adam = (torch.optim.Adam(x, lr=1e-3, betas=(0.5, 0.999)) for x in (parameters, actor.parameters()))
     temperature_adam = torch.optim.Adam([log_temperature], lr=1e-3)
     for step in (1, 2, 3):
-        randomness = draw_soft_randomness(RECIPE, memory, jax.random.key(step))
+        randomness = draw_soft_randomness(recipe, memory, jax.random.key(step))
         (state, taken, reward, discount, _, following), (noise, next_noise) = in_torch(memory, randomness)
         temperature = log_temperature.detach().exp()
         actor.eval()
@@ -79,6 +87,9 @@ def test_gradient_steps_equal_pytorch() -> None:
         critic_adam.zero_grad()
         (0.5 * ((q - target) ** 2).mean(dim=-1).sum()).backward()
         critic_adam.step()
+        if unit_weights:
+            for critic in critics:
+                critic.rescale()
         if step == 3:
             _, density = squashed_output(actor(state), noise)
             temperature_adam.zero_grad()
@@ -89,11 +100,13 @@ def test_gradient_steps_equal_pytorch() -> None:
             actor_adam.zero_grad()
             (temperature * density - q.min(dim=0).values).mean().backward()
             actor_adam.step()
+            if unit_weights:
+                actor.rescale()
             temperature_adam.step()
-        learner, _ = jax.jit(gradient_step, static_argnums=0)(RECIPE, memory, learner, randomness)
-    actor.check(learner.actor.body, RECIPE.batch_size)
+        learner, _ = jax.jit(gradient_step, static_argnums=0)(recipe, memory, learner, randomness)
+    actor.check(learner.actor.body, recipe.batch_size)
     for theirs, ours in zip(critics, learner.critics.members, strict=True):
-        theirs.check(ours, 2 * RECIPE.batch_size)
+        theirs.check(ours, 2 * recipe.batch_size)
     np.testing.assert_allclose(learner.log_temperature, log_temperature.detach(), rtol=1e-4)
 
 
@@ -156,7 +169,7 @@ def test_it_learns_a_probe() -> None:
         assert float(action[0]) == pytest.approx(best, abs=0.5)
 
 
-@pytest.mark.parametrize("fields", [{"momentum": 1.5}, {"warm_up": -1}, {"net_arch": (0,)}])
+@pytest.mark.parametrize("fields", [{"momentum": 1.5}, {"warm_up": -1}, {"net_arch": (0,)}, {"unit_weights": 1}])
 def test_bad_values_are_refused(fields: dict[str, Any]) -> None:
     with pytest.raises(BadValue, match=next(iter(fields))):
         BatchRenormalized(**fields)

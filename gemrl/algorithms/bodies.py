@@ -85,11 +85,15 @@ class BatchRenormalized(Body):
     """How much of the running statistics a gradient step keeps."""
     warm_up: int = 100_000
     """Gradient steps with the minibatch's statistics alone, before they are corrected toward the running ones."""
+    unit_weights: bool = False
+    """Whether the weights into each hidden unit have norm 1 after every gradient step (Palenicek et al., 2025)."""
 
     def __post_init__(self) -> None:
         check_widths("net_arch", self.net_arch)
         check_number("momentum", self.momentum, 0, 1)
         check_number("warm_up", self.warm_up, 0, whole=True)
+        if not isinstance(self.unit_weights, bool):
+            raise BadValue(f"unit_weights must be True or False, not {self.unit_weights!r}")
 
     def least_weights(self, inputs: int) -> int:
         return count_weights(inputs, self.net_arch)

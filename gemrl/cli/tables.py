@@ -22,6 +22,7 @@ PART_FIELDS = {
     "blocks": "Residual: number of blocks",
     "momentum": "BatchRenormalized: how much of the running statistics a gradient step keeps",
     "warm_up": "BatchRenormalized: gradient steps before minibatches are corrected toward the running statistics",
+    "unit_weights": "BatchRenormalized: the weights into each hidden unit have norm 1 after every gradient step",
     "planner": "planner of Planned and PlannedLengths targets: Twin, Single, Stopping, NStep, LambdaReturn or TwinReleased",
     "depth": "rollout cap of the planner (d in the paper); n of NStep and of Fresh targets",
     "lam": "decay of LambdaReturn",

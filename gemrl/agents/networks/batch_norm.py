@@ -90,12 +90,19 @@ class BatchNormNetwork(BodyNetwork):
         return x, jax.lax.stop_gradient((tuple(running), self.updates + 1))
 
     def with_statistics(self, statistics: Any) -> BatchNormNetwork:
-        """The same network with the running statistics that `training` returned."""
+        """The network after a gradient step: with the statistics that `training` returned, and unit weights if it has them.
+
+        A norm follows each hidden layer, so the size of its weights only sets how far a gradient step of a given size turns them.
+        """
         running, updates = statistics
         norms = tuple(
             Norm(norm.scale, norm.shift, mean, variance) for norm, (mean, variance) in zip(self.norms, running, strict=True)
         )
-        return eqx.tree_at(lambda x: (x.norms, x.updates), self, (norms, updates))
+        network = eqx.tree_at(lambda x: (x.norms, x.updates), self, (norms, updates))
+        if not self.body.unit_weights:
+            return network
+        hidden = (layer._replace(weight=layer.weight / jnp.linalg.norm(layer.weight, axis=0)) for layer in self.layers[:-1])
+        return eqx.tree_at(lambda x: x.layers, network, (*hidden, self.layers[-1]))
 
     def fast(self) -> MLP:
         """The same function as a plain perceptron: each norm is part of the layer that follows it."""
