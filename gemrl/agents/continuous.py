@@ -28,6 +28,7 @@ from gemrl.agents.minibatches import Batch, Ends, batch_of, bootstrapped, joint_
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, current_rate, descend, normalized
 from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
+from gemrl.agents.networks.products import multiplying
 from gemrl.agents.normalization import freezing, frozen
 from gemrl.agents.off_policy import Family, on_host
 from gemrl.agents.reward_scale import in_rewards, remember
@@ -52,8 +53,9 @@ def train_round(
     """One round of Algorithm 1: adds new rows to the memory, updates its returns, then takes gradient steps."""
     learner, memory = remember(learner, memory, new, count)
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
-    learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
-    learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
+    with multiplying(recipe.bfloat16):
+        learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
+        learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
     learner = follow(recipe, learner)
     critic_losses, actor_losses = losses
     metrics = {"critic_loss": critic_losses.mean(), "actor_loss": jnp.nanmean(actor_losses)}

@@ -14,6 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from gemrl.agents.networks.body_network import BodyNetwork
+from gemrl.agents.networks.products import product
 from gemrl.algorithms.activations import Activation, ReLU
 from gemrl.algorithms.bodies import Perceptron
 from gemrl.core.arrays import Array
@@ -74,7 +75,7 @@ class Layer(NamedTuple):
 
     def linear(self, x: Array) -> Array:
         """x [B, inputs] -> [B, outputs]."""
-        return x @ self.weight + self.bias
+        return product(x, self.weight) + self.bias
 
     def norm(self, x: Array) -> Array:
         """x [B, F] after this layer's LayerNorm, if it has one."""
@@ -160,11 +161,11 @@ class Folded(NamedTuple):
     def __call__(self, x: Array) -> Array:
         """x [B, inputs] -> [B, outputs]."""
         if self.total is None:
-            return x @ self.weight + self.bias
+            return product(x, self.weight) + self.bias
         mean = x.mean(axis=-1, keepdims=True)
         # One pass for mean and mean square; the rounding error this adds to the variance is far below that of the product.
         variance = jnp.maximum((x * x).mean(axis=-1, keepdims=True) - mean**2, 0)
-        return (x @ self.weight - mean * self.total) / jnp.sqrt(variance + EPSILON) + self.bias
+        return (product(x, self.weight) - mean * self.total) / jnp.sqrt(variance + EPSILON) + self.bias
 
 
 class FoldedMLP(BodyNetwork):

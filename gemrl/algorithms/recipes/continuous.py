@@ -81,6 +81,9 @@ class Recipe(BaseRecipe):
     )
     random_shift: int = number(4, "pixels by which the images of a minibatch are shifted at random (DrQ); 0: not at all", 0)
     embedding: Embedding = choice(NoEmbedding(), "learned features that actor and critics see in addition", Embedding)
+    bfloat16: bool = choice(
+        False, "train with matrix products in bfloat16, summed in float32: faster on processors that have them", bool
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
