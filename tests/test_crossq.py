@@ -64,6 +64,35 @@ class Theirs(torch.nn.Module):  # type: ignore[name-defined]
             np.testing.assert_allclose(ours.variance, variance, rtol=1e-3, atol=1e-5)
 
 
+def plainly_normalized(norm: Norm, x: Any, corrected: bool) -> Any:
+    """The definition of batch renormalization (Ioffe, 2017), to be differentiated automatically."""
+    deviation, running = jnp.sqrt(x.var(axis=0) + EPSILON), jnp.sqrt(norm.variance + EPSILON)
+    r = jnp.clip(deviation / running, 1 / 3, 3) if corrected else 1.0
+    d = jnp.clip((x.mean(axis=0) - norm.mean) / running, -5, 5) if corrected else 0.0
+    r, d = jax.lax.stop_gradient((r, d))
+    return ((x - x.mean(axis=0)) / deviation * r + d) * norm.scale + norm.shift
+
+
+@pytest.mark.parametrize("corrected", [False, True])
+def test_gradient_in_closed_form_equals_automatic_differentiation(corrected: bool) -> None:
+    x, slope, scale, shift, mean = jax.random.normal(jax.random.key(0), (5, 32, 6))
+    norm = Norm(scale[0], shift[0], mean[0], jnp.linspace(0.5, 2.0, 6))
+    x = 3 + x * jnp.logspace(-2, 1, 6)  # features far from zero, of scales far apart
+
+    def ours(norm: Norm, x: Any) -> Any:
+        return (norm.training(x, jnp.array(corrected))[0] * slope).sum()
+
+    def plain(norm: Norm, x: Any) -> Any:
+        return (plainly_normalized(norm, x, corrected) * slope).sum()
+
+    np.testing.assert_allclose(ours(norm, x), plain(norm, x), rtol=1e-4)
+    (found, found_x), (expected, expected_x) = (jax.grad(f, argnums=(0, 1))(norm, x) for f in (ours, plain))
+    for part in ("scale", "shift"):
+        np.testing.assert_allclose(getattr(found, part), getattr(expected, part), rtol=1e-3, atol=1e-4)
+    size = np.abs(expected_x).max(axis=0)
+    np.testing.assert_allclose(found_x / size, expected_x / size, rtol=2e-3, atol=2e-3)
+
+
 @pytest.mark.parametrize("unit_weights", [False, True])
 def test_gradient_steps_equal_pytorch(unit_weights: bool) -> None:
     """Three updates of the critics and one of actor and temperature, with the warm-up's plain batch normalization."""

@@ -12,6 +12,7 @@ from gemrl.agents.networks.encoder import Encoder, seen_states
 from gemrl.agents.networks.gaussian import GaussianActor
 from gemrl.agents.networks.vision import Vision
 from gemrl.agents.normalization import Normalizer
+from gemrl.agents.off_policy import on_host
 from gemrl.algorithms.recipes.continuous import Recipe
 
 
@@ -25,6 +26,14 @@ class Policy(NamedTuple):
     """What acts greedily in place of the newest networks; None if they do."""
     vision: Vision | None = None
     """The encoder of images; None if observations are vectors."""
+
+
+def for_acting(policy: Policy) -> Policy:
+    """A copy of the policy on the host, with its networks in their form for acting."""
+    actor, normalizer, encoder, average, vision = on_host(policy)
+    if average is not None:
+        average = average._replace(actor=average.actor.acting())
+    return Policy(actor.acting(), normalizer, encoder, average, vision)
 
 
 def act(recipe: Any, policy: Policy, observation: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gemrl.agents.acting import Policy, act, explore, sample
+from gemrl.agents.acting import Policy, act, explore, for_acting, sample
 from gemrl.agents.averaging import follow
 from gemrl.agents.calibration import next_alpha
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
@@ -30,7 +30,7 @@ from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, se
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
 from gemrl.agents.networks.products import multiplying
 from gemrl.agents.normalization import freezing, frozen
-from gemrl.agents.off_policy import Family, on_host
+from gemrl.agents.off_policy import Family
 from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.losses import Calibrated, weighted_square
 from gemrl.algorithms.planning import NStep
@@ -246,7 +246,7 @@ FAMILY = Family(
     init_learner=init_learner,
     train_round=train_round,
     update_period=update_period,
-    policy_of=lambda learner: on_host(
+    policy_of=lambda learner: for_acting(
         Policy(learner.actor, learner.normalizer, learner.encoder, learner.average, learner.critics.vision)
     ),
     act=act,

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from gemrl.agents.acting import Policy, act, sample
+from gemrl.agents.acting import Policy, act, for_acting, sample
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
 from gemrl.agents.drawing import drawn_shift
 from gemrl.agents.footprint import Work, actor_critic_size
@@ -23,7 +23,7 @@ from gemrl.agents.networks.bodies import build
 from gemrl.agents.networks.gaussian import GaussianActor, improved_temperature
 from gemrl.agents.networks.vision import seen_size, shifted, vision_of
 from gemrl.agents.normalization import Normalizer
-from gemrl.agents.off_policy import Family, mean_value, on_host
+from gemrl.agents.off_policy import Family, mean_value
 from gemrl.agents.reward_scale import RewardScale, for_networks, remember
 from gemrl.algorithms.registry import SoftRecipe
 from gemrl.core.arrays import Array
@@ -238,7 +238,7 @@ FAMILY = Family(
     init_learner=init_learner,
     train_round=train_round,
     update_period=lambda recipe: None,
-    policy_of=lambda learner: on_host(Policy(learner.actor, learner.normalizer, vision=learner.critics.vision)),
+    policy_of=lambda learner: for_acting(Policy(learner.actor, learner.normalizer, vision=learner.critics.vision)),
     act=act,
     explore=lambda recipe, policy, observation, step, rng: sample(recipe, policy, observation, rng),
     sample=sample,

@@ -47,6 +47,10 @@ class Actor(eqx.Module):
         """The same function in the body's fast form."""
         return Actor(self.body.fast())
 
+    def acting(self) -> Actor:
+        """The same actor in the body's form for acting."""
+        return Actor(self.body.acting())
+
 
 class Critics(eqx.Module):
     """C critics Q(s, a), initialized independently. On a CPU, evaluating them in turn is faster than one batched product.

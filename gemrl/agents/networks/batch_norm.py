@@ -24,6 +24,37 @@ MOST_SCALE, MOST_SHIFT = 3.0, 5.0
 """How far the minibatch's normalization is corrected: its scale by a factor of up to 3, its mean by up to 5 deviations."""
 
 
+def _forward(x: Array, mean: Array, inverse: Array, gain: Array, shift: Array) -> tuple[Array, tuple[Array, Array, Array, Array]]:
+    factor = inverse * gain
+    return x * factor + (shift - mean * factor), (x, mean, inverse, gain)
+
+
+def _backward(saved: tuple[Array, Array, Array, Array], slope: Array) -> tuple[Array, None, None, Array, Array]:
+    """The gradient in closed form, which takes fewer passes over the arrays than automatic differentiation."""
+    x, mean, inverse, gain = saved
+    total = slope.sum(axis=0)
+    along = ((slope * x).sum(axis=0) - mean * total) * inverse  # of the standardized features
+    # The slope, less its mean and less its part along the standardized features, which the mean and the deviation take out of x.
+    rows, factor = len(x), inverse * gain
+    twist = factor * inverse * along / rows
+    return slope * factor - x * twist + (mean * twist - factor * total / rows), None, None, along, total
+
+
+@jax.custom_vjp
+def standardized(x: Array, mean: Array, inverse: Array, gain: Array, shift: Array) -> Array:
+    """(x - mean) * inverse * gain + shift [B, F]. Its gradient takes mean and inverse [F] for functions of x."""
+    return _forward(x, mean, inverse, gain, shift)[0]
+
+
+standardized.defvjp(_forward, _backward)
+
+
+def moments(x: Array) -> tuple[Array, Array]:
+    """Mean and variance of x [B, F] over its rows, each [F]. Subtracting a row first keeps the variance accurate in one pass."""
+    mean, near = x.mean(axis=0), x[0]
+    return mean, jnp.maximum(((x - near) ** 2).mean(axis=0) - (mean - near) ** 2, 0)
+
+
 class Norm(NamedTuple):
     """What is learned, and the running statistics, of the normalization of F features. Each [F]."""
 
@@ -45,12 +76,13 @@ class Norm(NamedTuple):
 
     def training(self, x: Array, corrected: Array) -> tuple[Array, tuple[Array, Array]]:
         """x [B, F] normalized by the minibatch, with the correction if `corrected`; and the minibatch's mean and variance."""
-        mean, variance = x.mean(axis=0), x.var(axis=0)
+        mean, variance = moments(jax.lax.stop_gradient(x))
         deviation, running = jnp.sqrt(variance + EPSILON), jnp.sqrt(self.variance + EPSILON)
         factor = jnp.where(corrected, jnp.clip(deviation / running, 1 / MOST_SCALE, MOST_SCALE), 1.0)
         offset = jnp.where(corrected, jnp.clip((mean - self.mean) / running, -MOST_SHIFT, MOST_SHIFT), 0.0)
         factor, offset = jax.lax.stop_gradient((factor, offset))
-        return ((x - mean) / deviation * factor + offset) * self.scale + self.shift, (mean, variance)
+        gain, shift = factor * self.scale, offset * self.scale + self.shift
+        return standardized(x, mean, 1 / deviation, gain, shift), (mean, variance)
 
 
 class BatchNormNetwork(BodyNetwork):
@@ -103,6 +135,10 @@ class BatchNormNetwork(BodyNetwork):
             return network
         hidden = (layer._replace(weight=layer.weight / jnp.linalg.norm(layer.weight, axis=0)) for layer in self.layers[:-1])
         return eqx.tree_at(lambda x: x.layers, network, (*hidden, self.layers[-1]))
+
+    def acting(self) -> MLP:
+        """The plain perceptron, so that it is not made again for each action."""
+        return self.fast()
 
     def fast(self) -> MLP:
         """The same function as a plain perceptron: each norm is part of the layer that follows it."""

@@ -33,6 +33,10 @@ class BodyNetwork(eqx.Module):
         """The same function in a form that is faster for many rows without gradients; by default the network itself."""
         return self
 
+    def acting(self) -> BodyNetwork:
+        """The network to act with until it changes, with the same outputs; by default the network itself."""
+        return self
+
     @staticmethod
     def fast_ensemble(members: tuple[BodyNetwork, ...]) -> Callable[[Array, Array], Array] | None:
         """One fast form for all critics together, from (s, a) to values [C, B]; None if there is none."""

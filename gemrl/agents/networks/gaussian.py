@@ -64,6 +64,10 @@ class GaussianActor(eqx.Module):
         """The same function in the body's fast form."""
         return GaussianActor(self.body.fast())
 
+    def acting(self) -> GaussianActor:
+        """The same actor in the body's form for acting."""
+        return GaussianActor(self.body.acting())
+
 
 def _parameters(output: Array) -> tuple[Array, Array]:
     """Mean and log standard deviation from the output of a body. [B, 2 A] -> [B, A], [B, A]."""

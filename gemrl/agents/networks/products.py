@@ -30,8 +30,8 @@ def multiplying(bfloat16: bool) -> AbstractContextManager[Any]:
 
 def product(x: Array, weight: Array) -> Array:
     """x [*B, I] @ weight [I, O] -> [*B, O]."""
-    small = min(weight.shape) < SMALL
-    if small or isinstance(x, np.ndarray) or jax.config.jax_default_matmul_precision != BFLOAT16:
+    precision = jax.config.jax_default_matmul_precision  # type: ignore[attr-defined]
+    if isinstance(x, np.ndarray) or min(weight.shape) < SMALL or precision != BFLOAT16:
         return x @ weight
     return _rounded(x.reshape(-1, x.shape[-1]), weight).reshape(*x.shape[:-1], -1)
 
@@ -51,7 +51,7 @@ def _backward(factors: tuple[Array, Array], slope: Array) -> tuple[Array, Array]
     x, weight = factors
     slope = slope.astype(jnp.bfloat16)
     # XLA's fast kernels do not take a transposed left factor, so it is transposed in memory.
-    rows = with_layout_constraint(x.T, Layout(major_to_minor=(0, 1)))
+    rows = with_layout_constraint(x.T, Layout(major_to_minor=(0, 1)))  # type: ignore[no-untyped-call]
     return _summed(slope, weight, columns=1), _summed(rows, slope, columns=0)
 
 
