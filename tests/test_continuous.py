@@ -487,7 +487,7 @@ TESTED_ABOVE = {
 }
 TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches"}
 TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution", "joint_critics", "hindsight"}
-TESTED_ABOVE |= {"policy_average", "overlap", "random_shift", "activation"}
+TESTED_ABOVE |= {"policy_average", "overlap", "random_shift", "activation", "bfloat16"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 
