@@ -81,13 +81,18 @@ def step_gflop(name: str, steps: int) -> float:
     trained = max(0, steps - recipe.learning_starts) / steps
     cost = gradient_flops(recipe) * recipe.gradient_steps / recipe.train_freq * trained
     if each := refresh_flops(recipe):
-        cost += each * mean_rows(recipe.buffer_size, steps) / (update_period(recipe) or 1)
+        cost += each * mean_refreshed(recipe, steps) / (update_period(recipe) or 1)
     return cost / 1e9
 
 
-def mean_rows(capacity: int, steps: int) -> float:
-    """How many rows the memory has on average over a run."""
-    return steps / 2 if steps <= capacity else capacity - capacity**2 / (2 * steps)
+def mean_refreshed(recipe: Recipe, steps: int) -> float:
+    """How many rows a refresh values, on average over a run: all, or those that drawn rows are expected to reach."""
+    rows = np.minimum(np.arange(1, steps + 1), recipe.buffer_size)
+    if not recipe.moves_every_round:
+        return float(rows.mean())
+    draws = recipe.gradient_steps * recipe.batch_size * (recipe.n_pairs if recipe.separate_batches else 1)
+    missed = (1 - np.minimum(recipe.targets.planner.rollout_cap / rows, 1)) ** draws
+    return float((rows * (1 - missed)).mean())
 
 
 def main() -> None:

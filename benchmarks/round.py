@@ -19,6 +19,7 @@ from benchmarks import dense
 from benchmarks.timing import Samples, alternate, medians, processors, seconds
 from gemrl.agents.continuous import gradient_steps, refresh, train_round
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.drawing import draw_round
 from gemrl.agents.learner import init_learner
 from gemrl.agents.memory.refreshing import plan
 from gemrl.agents.memory.ring import Memory, Rows, empty_rows
@@ -78,7 +79,9 @@ class Round:
         self._planned = jax.jit(lambda memory: plan(memory, recipe.planner).planned)
         compiled = partial(jax.jit, compiler_options=CPU_COMPILER_OPTIONS)  # like the round
         self._refreshed = compiled(lambda learner, memory: refresh(recipe, learner, memory, memory.size, self._key).q_next)
-        self._trained = compiled(lambda learner, memory: gradient_steps(recipe, memory, learner, self._key))
+        self._trained = compiled(
+            lambda learner, memory: gradient_steps(recipe, memory, learner, draw_round(recipe, memory, self._key))
+        )
 
     def planner(self) -> None:
         """The planner alone; `plan` also sorts the rows into time order and back."""
@@ -110,6 +113,13 @@ class Round:
 _finish: Callable[[Any], Any] = jax.block_until_ready
 
 
+def refreshed_rows(case: Case) -> float:
+    """How many rows a round is expected to refresh: those that a drawn row's rollout reaches within its episode."""
+    reach = np.minimum(np.arange(1, EPISODE + 1), case.depth)  # from how many rows each row of an episode is reached
+    missed = (1 - reach / case.rows) ** (case.gradient_steps * case.batch)
+    return float(case.rows * (1 - missed).mean())
+
+
 def flops(case: Case) -> dict[str, float]:
     """Floating-point operations of the parts that multiply matrices."""
     recipe = case.recipe
@@ -118,9 +128,10 @@ def flops(case: Case) -> dict[str, float]:
     actor = 2 * (OBSERVATION * first + first * second + second * ACTION)
     # The backward pass costs twice the forward pass, or as much if only the gradient of the input is needed.
     policy = (3 * actor + 2 * 4 * critic) / recipe.policy_delay
-    refreshing, training = case.rows * (actor + 4 * critic), recipe.batch_size * (3 * 4 * critic + policy)
+    valuing, training = actor + 4 * critic, recipe.batch_size * (3 * 4 * critic + policy)
     steps = recipe.gradient_steps * training
-    return {"multiply": 2 * MULTIPLY**3, "refresh": refreshing, "gradient_steps": steps, "round": refreshing + steps}
+    whole, needed = case.rows * valuing, refreshed_rows(case) * valuing
+    return {"multiply": 2 * MULTIPLY**3, "refresh": whole, "gradient_steps": steps, "round": needed + steps}
 
 
 def large_multiply() -> Callable[[], float]:

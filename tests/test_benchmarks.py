@@ -11,6 +11,7 @@ from benchmarks import cost, dense, screen
 from benchmarks.against_sb3 import Theirs
 from benchmarks.episodic_control import SIDE, Walk, sparse_grid, start_value
 from benchmarks.q_learning import QLearning
+from benchmarks.round import Case, refreshed_rows
 from gemrl.algorithms.planning import Twin
 from gemrl.algorithms.registry import RECIPES, NearestRecipe, Recipe
 from gemrl.analysis.results.collection import collect
@@ -121,6 +122,27 @@ def test_cost_of_a_refresh_is_that_of_its_networks() -> None:
     assert cost.refresh_flops(recipe) == pytest.approx(2 * each, rel=0.01)  # folding LayerNorm into the weights costs a little
 
 
-def test_mean_rows_of_a_memory() -> None:
-    for capacity, steps in ((100, 60), (100, 100), (100, 1000)):
-        assert cost.mean_rows(capacity, steps) == pytest.approx(np.minimum(np.arange(steps), capacity).mean(), abs=0.6)
+def test_mean_number_of_refreshed_rows() -> None:
+    """All rows where targets move rarely; else those that random draws reach, counted here by drawing."""
+    recipe = RECIPES["gem"]
+    assert isinstance(recipe, Recipe)
+    recipe = recipe.but(buffer_size=1000, depth=3, gradient_steps=2, batch_size=100)
+    rarely = recipe.but(target_update_interval=recipe.train_freq + 1)
+    assert cost.mean_refreshed(rarely, 4000) == pytest.approx(np.minimum(np.arange(1, 4001), 1000).mean())
+    rng, counted = np.random.default_rng(0), []
+    for _ in range(200):
+        reached = (rng.integers(1000, size=200)[:, None] + np.arange(3)) % 1000
+        counted.append(len(set(reached.ravel())))
+    later, sooner = cost.mean_refreshed(recipe, 4000), cost.mean_refreshed(recipe, 1000)
+    assert (4000 * later - 1000 * sooner) / 3000 == pytest.approx(np.mean(counted), rel=0.01)
+
+
+def test_refreshed_rows_of_a_round_in_episodes() -> None:
+    """A rollout ends with its episode of 1000 steps."""
+    case, rng, counted = Case(rows=10_000, depth=1000, batch=5, gradient_steps=4), np.random.default_rng(0), []
+    for _ in range(200):
+        reached = np.zeros(10_000, bool)
+        for row in rng.integers(10_000, size=20):
+            reached[row : row - row % 1000 + 1000] = True
+        counted.append(reached.sum())
+    assert refreshed_rows(case) == pytest.approx(np.mean(counted), rel=0.05)

@@ -420,7 +420,9 @@ def test_exploration_noise_has_its_size_and_actions_stay_in_bounds() -> None:
 
 
 def test_old_rows_keep_their_values_until_the_targets_move() -> None:
+    """If they move rarely; if they move in every round, rows that it does not need keep their values longer (test_reach.py)."""
     recipe = small()
+    recipe = recipe.but(target_update_interval=2 * recipe.train_freq)
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory(30, 64)
     targets, values = host(learner.target_critics), memory.lane()["q_next"]
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10, seed=7), np.array([10]), False)
@@ -461,6 +463,7 @@ OTHER_VALUES = {
     "batch_size": 8,
     "train_freq": 25,
     "gradient_steps": 3,
+    "trajectory_rows": 30,
     "target_update_interval": 100,
     "target_policy_noise": 0.4,
     "target_noise_clip": 0.1,

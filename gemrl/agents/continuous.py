@@ -19,11 +19,12 @@ from gemrl.agents.acting import Policy, act, explore, for_acting, sample
 from gemrl.agents.averaging import follow
 from gemrl.agents.calibration import next_alpha
 from gemrl.agents.device import CPU_COMPILER_OPTIONS
-from gemrl.agents.drawing import Randomness, draw_randomness, smoothing_noise
+from gemrl.agents.drawing import Randomness, draw_round, smoothing_noise
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
+from gemrl.agents.memory.reach import newest, reached
 from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
-from gemrl.agents.memory.ring import FOLLOWED, Memory, Rows
+from gemrl.agents.memory.ring import FOLLOWED, Memory, RowIndex, Rows
 from gemrl.agents.minibatches import Batch, Ends, batch_of, bootstrapped, joint_values, pair_values, target_view
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, current_rate, descend, normalized
 from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, seen_states
@@ -53,9 +54,10 @@ def train_round(
     """One round of Algorithm 1: adds new rows to the memory, updates its returns, then takes gradient steps."""
     learner, memory = remember(learner, memory, new, count)
     key, refresh_key, step_key = jax.random.split(learner.key, 3)
+    drawn = draw_round(recipe, memory, step_key)
     with multiplying(recipe.bfloat16):
-        learner, memory = update_memory(recipe, learner, memory, due, refresh_key)
-        learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), step_key)
+        learner, memory = update_memory(recipe, learner, memory, due, refresh_key, drawn.rows)
+        learner, losses = gradient_steps(recipe, memory, eqx.tree_at(lambda x: x.key, learner, key), drawn)
     learner = follow(recipe, learner)
     critic_losses, actor_losses = losses
     metrics = {"critic_loss": critic_losses.mean(), "actor_loss": jnp.nanmean(actor_losses)}
@@ -66,11 +68,17 @@ def train_round(
     return learner, memory, metrics
 
 
-def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array) -> tuple[Learner, Memory]:
-    """Algorithm 2. If due, moves the target networks and refreshes all rows, else only new ones; then plans returns."""
+def update_memory(
+    recipe: Recipe, learner: Learner, memory: Memory, due: bool, key: Array, drawn: RowIndex | None = None
+) -> tuple[Learner, Memory]:
+    """Algorithm 2. If due, moves the target networks and refreshes rows, else only new ones; then plans returns.
+
+    If it is known which rows this round's minibatches have `drawn`, only rows that their rollouts reach are refreshed where that
+    is enough: their returns are those that a refresh of all rows would give.
+    """
     if recipe.targets.stored:
         learner = move_targets(recipe, learner) if due else learner
-        memory = refresh(recipe, learner, memory, memory.size if due else stale_rows(memory), key)
+        memory = refresh(recipe, learner, memory, _stale(recipe, memory, due, drawn), key)
         memory = plan(memory, recipe.targets.planner) if due else plan_newest(memory, recipe.targets.planner)
     elif recipe.targets.every and due:
         memory = refresh(recipe, learner, memory, memory.size, key)
@@ -81,6 +89,15 @@ def update_memory(recipe: Recipe, learner: Learner, memory: Memory, due: bool, k
     if due and learner.alpha is not None and isinstance(recipe.loss, Calibrated):
         learner = eqx.tree_at(lambda x: x.alpha, learner, next_alpha(recipe.loss, learner.alpha, memory))
     return learner, memory
+
+
+def _stale(recipe: Recipe, memory: Memory, due: bool, drawn: RowIndex | None) -> Array:
+    """The rows to value again: how many of the newest ones of each lane [E], or whether a row is one of them [E, N]."""
+    if not due:
+        return stale_rows(memory)
+    if drawn is None or not recipe.moves_every_round or isinstance(recipe.loss, Calibrated):
+        return memory.size
+    return reached(memory, drawn, recipe.targets.planner.rollout_cap) | newest(memory, stale_rows(memory))
 
 
 def move_targets(recipe: Recipe, learner: Learner) -> Learner:
@@ -101,16 +118,20 @@ def without_targets(learner: Learner) -> Learner:
 
 
 def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key: Array) -> Memory:
-    """The memory with the values of the newest stale[e] rows of each lane computed again; the work grows with their number."""
+    """The memory with the values of stale rows computed again: the newest stale[e] of each lane, or those with stale[e, n]."""
     networks = learner.target_actor.fast(), learner.target_critics.fast()
     learner = frozen(eqx.tree_at(lambda x: (x.target_actor, x.target_critics), learner, networks))
-    chunk = REFRESH_CHUNK if memory.frames is None else IMAGES_AT_ONCE
-    chunks, actions = Chunks(memory, stale, chunk), memory.rows.action.shape[-1]
+    at_once = REFRESH_CHUNK if memory.frames is None else IMAGES_AT_ONCE
+    chunks = (Chunks.newest if stale.ndim == 1 else Chunks.wanted)(memory, stale, at_once)
+    actions = memory.rows.action.shape[-1]
+
+    def noise_of(row: Array) -> Array:
+        return smoothing_noise(recipe, jax.random.fold_in(key, row), (actions,))
 
     def value_chunk(number: Array, columns: tuple[Array, Array | None]) -> tuple[Array, Array | None]:
         q_next, q_stored = columns
         view = target_view(learner, memory.observations(*chunks.next_observations(number)))
-        noise = smoothing_noise(recipe, jax.random.fold_in(key, number), (len(view), actions))
+        noise = jax.vmap(noise_of)(chunks.row_numbers(number))
         q_next = chunks.write(number, q_next, bootstrapped(recipe, learner, view, noise))
         if q_stored is not None:
             q_stored = chunks.write(number, q_stored, pair_values(recipe, learner, view, chunks.next_actions(number)))
@@ -120,10 +141,8 @@ def refresh(recipe: Recipe, learner: Learner, memory: Memory, stale: Array, key:
     return eqx.tree_at(lambda x: (x.q_next, x.q_stored), memory, (q_next, q_stored), is_leaf=lambda x: x is None)
 
 
-def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, key: Array) -> tuple[Learner, tuple[Array, Array]]:
+def gradient_steps(recipe: Recipe, memory: Memory, learner: Learner, drawn: Randomness) -> tuple[Learner, tuple[Array, Array]]:
     """Takes all gradient steps of a round; also returns both losses of each step."""
-    # Drawn for all steps at once: drawing random numbers step by step is slow.
-    drawn = jax.vmap(partial(draw_randomness, recipe, memory))(jax.random.split(key, recipe.gradient_steps))
     return jax.lax.scan(partial(gradient_step, recipe, memory), learner, drawn)
 
 

@@ -38,7 +38,7 @@ def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Arr
     learner, layout = frozen(learner), learner.networks.layout
     chunk = CHUNK[layout.is_image]
 
-    chunks = Chunks(memory, stale, min(chunk, at_once or chunk))
+    chunks = Chunks.newest(memory, stale, min(chunk, at_once or chunk))
 
     def value_chunk(number: Array, columns: dict[str, Array]) -> dict[str, Array]:
         lane, kept = chunks.next_observations(number)

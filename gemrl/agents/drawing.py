@@ -7,6 +7,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from gemrl.agents.memory.reach import Pool
 from gemrl.agents.memory.ring import Memory, RowIndex, draw
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.algorithms.targets import Fresh, Tightening
@@ -32,12 +33,25 @@ class Randomness(NamedTuple):
     shift: Array | None  # [G, B, 2], by how many pixels images are shifted
 
 
-def draw_randomness(recipe: Recipe, memory: Memory, key: Array, rows: RowIndex | None = None) -> Randomness:
-    """All randomness of one gradient step; the rows are drawn unless they are given."""
+def draw_round(recipe: Recipe, memory: Memory, key: Array) -> Randomness:
+    """All randomness of the gradient steps of a round [gradient_steps, ...]: drawing it step by step is slow."""
+    pool = Pool.drawn(memory, jax.random.fold_in(key, 1), recipe.trajectory_rows) if recipe.trajectory_rows else None
+
+    def draw_step(step_key: Array) -> Randomness:
+        return draw_randomness(recipe, memory, step_key, pool=pool)
+
+    return jax.vmap(draw_step)(jax.random.split(key, recipe.gradient_steps))
+
+
+def draw_randomness(
+    recipe: Recipe, memory: Memory, key: Array, rows: RowIndex | None = None, pool: Pool | None = None
+) -> Randomness:
+    """All randomness of one gradient step. The rows are drawn, from the pool if there is one, unless they are given."""
     row_key, noise_key, subset_key, ahead_key = jax.random.split(key, 4)
     if rows is None:
         shape = recipe.n_pairs if recipe.separate_batches else 1, recipe.batch_size
-        rows = draw(memory, row_key, shape, planned=recipe.targets.stored)
+        # Rows without a planned return too: they are planned before the first gradient step.
+        rows = draw(memory, row_key, shape, planned=False) if pool is None else pool.draw(memory, row_key, shape)
     shape, actions = rows.lane.shape, memory.rows.action.shape[-1]
     noise = subset = ahead = policy = None
     if not recipe.targets.stored:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -12,36 +14,63 @@ from gemrl.core.arrays import Array
 
 
 class Chunks:
-    """The newest stale[e] rows of each lane in chunks of about `rows` rows, to be evaluated chunk by chunk."""
+    """Rows of the memory in chunks of about `rows` rows, to be evaluated chunk by chunk.
 
-    def __init__(self, memory: Memory, stale: Array, rows: int) -> None:
-        lanes = memory.rows.reward.shape[0]
-        self._memory, self._stale, self._width = memory, stale, max(1, rows // lanes)
-        self._lane, self._start = jnp.arange(lanes)[:, None], (memory.head - stale)[:, None]
-        self.count = -(-stale.max() // self._width)
+    Rows beyond the last one have a position outside the ring: reading clamps it, and writing drops it.
+    """
+
+    def __init__(self, memory: Memory, places: Callable[[Array], tuple[Array, Array]], count: Array) -> None:
+        """`places` gives lanes and positions [B] of the rows in a chunk, by its number; `count` is the number of chunks."""
+        self._memory, self._places, self.count = memory, places, count
+
+    @staticmethod
+    def newest(memory: Memory, stale: Array, rows: int) -> Chunks:
+        """The newest stale[e] rows of each lane."""
+        lanes, capacity = memory.rows.reward.shape
+        width = max(1, rows // lanes)
+        lane, start = jnp.arange(lanes)[:, None], (memory.head - stale)[:, None]
+
+        def places(number: Array) -> tuple[Array, Array]:
+            offset = number * width + jnp.arange(width)
+            position = jnp.where(offset < stale[:, None], (start + offset) % capacity, capacity)
+            return jnp.broadcast_to(lane, position.shape).reshape(-1), position.reshape(-1)
+
+        return Chunks(memory, places, -(-stale.max() // width))
+
+    @staticmethod
+    def wanted(memory: Memory, wanted: Array, rows: int) -> Chunks:
+        """The rows that are wanted [E, N], oldest first."""
+        lanes, capacity = wanted.shape
+        listed = jnp.flatnonzero(wanted, size=lanes * capacity, fill_value=lanes * capacity)
+        oldest = memory.head - memory.size
+
+        def places(number: Array) -> tuple[Array, Array]:
+            index = number * rows + jnp.arange(rows)
+            found = jnp.where(index < lanes * capacity, listed[index], lanes * capacity)
+            lane, offset = jnp.minimum(found // capacity, lanes - 1), found % capacity
+            return lane, jnp.where(found < lanes * capacity, (oldest[lane] + offset) % capacity, capacity)
+
+        return Chunks(memory, places, -(-wanted.sum() // rows))
 
     def next_observations(self, number: Array) -> tuple[Array, Array]:
         """The lanes [B] of the rows in a chunk, and their next observations as stored [B, *O]."""
-        position = self._position(number)
-        kept = self._memory.rows.next_observation[self._lane, position]
-        lane = jnp.broadcast_to(self._lane, position.shape)
-        return lane.reshape(-1), kept.reshape(position.size, *kept.shape[2:])
+        lane, position = self._places(number)
+        return lane, self._memory.rows.next_observation[lane, position]
 
     def next_actions(self, number: Array) -> Array:
         """The actions that were taken in these next observations [B, A]; arbitrary where a trajectory ends."""
-        action = self._memory.rows.action[self._lane, (self._position(number) + 1) % self._memory.capacity]
-        return action.reshape(-1, action.shape[-1])
+        lane, position = self._places(number)
+        return self._memory.rows.action[lane, (position + 1) % self._memory.capacity]
+
+    def row_numbers(self, number: Array) -> Array:
+        """A number for each row in a chunk [B], which is the same however rows are divided into chunks."""
+        lane, position = self._places(number)
+        return lane * self._memory.capacity + position
 
     def write(self, number: Array, column: Array, values: Array) -> Array:
         """A column [K, E, N] with the values [K, B] of a chunk's rows written to it."""
-        offset = number * self._width + jnp.arange(self._width)
-        # Rows beyond the stale ones get a position outside the ring, which a scatter drops.
-        position = jnp.where(offset < self._stale[:, None], self._position(number), self._memory.capacity)
-        values = values.reshape(-1, len(self._lane), self._width)
-        return column.at[:, self._lane, position].set(values, mode="drop")
-
-    def _position(self, number: Array) -> Array:
-        return (self._start + number * self._width + jnp.arange(self._width)) % self._memory.capacity
+        lane, position = self._places(number)
+        return column.at[:, lane, position].set(values, mode="drop")
 
 
 def stale_rows(memory: Memory) -> Array:

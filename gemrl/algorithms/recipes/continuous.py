@@ -41,6 +41,9 @@ class Recipe(BaseRecipe):
     buffer_size: int = number(100_000, "capacity of the memory in rows, over all environments")
     learning_starts: int = number(10_000, "steps of uniform random actions before training starts", 0)
     batch_size: int = number(100, "rows per minibatch")
+    trajectory_rows: int = number(
+        0, "each round draws trajectories of about this many rows in all, and its minibatches from these; 0: from all rows", 0
+    )
     tau: float = number(0.6, "Polyak coefficient: how far target networks move toward the online ones at each update", 0, 1)
     train_freq: int = number(100, "environment steps between two rounds of training")
     gradient_steps: int = number(200, "gradient steps per round")
@@ -117,6 +120,11 @@ class Recipe(BaseRecipe):
     def target_steps(self) -> int | None:
         """Environment steps between two updates of the targets; None if they follow gradient steps."""
         return self.target_update_interval if self.targets.stored else None
+
+    @property
+    def moves_every_round(self) -> bool:
+        """Whether targets that stored returns are planned with move in every round, so that no value outlives its round."""
+        return self.targets.stored and self.target_update_interval <= self.train_freq
 
     def fits(self, layout: Layout) -> bool:
         """Whether it can act and learn with such observations and actions."""
