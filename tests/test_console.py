@@ -57,7 +57,8 @@ def test_long_refresh_is_mentioned_once_without_a_terminal(
 ) -> None:
     for _ in console.with_progress(training(clock, seconds), len(seconds), "gem"):
         pass
-    first, *rest = capsys.readouterr().out.splitlines()
+    before, first, *rest = capsys.readouterr().out.splitlines()
+    assert before == "step         0  compiling the first round of training"
     assert first == f"first round: {seconds[0]:.1f} s, including compilation"
     assert [line.split(";")[0] for line in rest] == lines
 

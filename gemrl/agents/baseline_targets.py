@@ -16,6 +16,7 @@ from gemrl.agents.memory.sampling import n_step, segment
 from gemrl.agents.networks.actor_critic import normalized
 from gemrl.agents.networks.encoder import seen_pairs
 from gemrl.agents.reward_scale import in_rewards
+from gemrl.algorithms.arguments import is_zero
 from gemrl.algorithms.planning import Single
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.algorithms.targets import SelfImitation, Tightening
@@ -95,7 +96,7 @@ def _best_ahead(memory: Memory, drawn: Randomness, value: Value) -> Array:
 def _tightest_behind(recipe: Recipe, learner: Learner, memory: Memory, index: RowIndex, reach: int) -> Array:
     """min over k of (Q' of the row k steps earlier - the rewards since then) / gamma^k, within the trajectory. [K, *S]."""
     rows, lane = memory.rows, index.lane
-    if recipe.gamma == 0:
+    if is_zero(recipe.gamma):
         reach = 0  # a value is then just the next reward, which earlier rows do not bound
     tightest = jnp.full((recipe.n_pairs, *lane.shape), jnp.inf)
     same, since = jnp.ones(lane.shape, bool), jnp.zeros(lane.shape)

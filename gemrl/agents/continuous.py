@@ -18,7 +18,7 @@ import optax
 from gemrl.agents.acting import Policy, act, explore, for_acting, sample
 from gemrl.agents.averaging import follow
 from gemrl.agents.calibration import next_alpha
-from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.compiling import compiled_round
 from gemrl.agents.drawing import Randomness, draw_round, smoothing_noise
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.learner import Learner, init_learner
@@ -47,7 +47,7 @@ IMAGES_AT_ONCE = 64
 """The same for images, whose convolutions compute many more numbers."""
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
+@compiled_round
 def train_round(
     recipe: Recipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.compiling import compiled_round
 from gemrl.agents.discrete_learner import Learner, grouped, init_learner, state_values
 from gemrl.agents.discrete_memory import update_memory
 from gemrl.agents.footprint import Work
@@ -99,7 +99,7 @@ def gradient_step(recipe: DiscreteRecipe, memory: Memory, learner: Learner, inde
     return eqx.tree_at(lambda x: (x.networks, x.optimizer), learner, (networks, state)), error
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
+@compiled_round
 def train_round(
     recipe: DiscreteRecipe, learner: Learner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[Learner, Memory, dict[str, Array]]:

@@ -16,6 +16,7 @@ from gemrl.agents.networks.actor_critic import Critics, normalized
 from gemrl.agents.networks.encoder import Encoder, seen_pairs, seen_states
 from gemrl.agents.networks.vision import shifted
 from gemrl.agents.reward_scale import for_networks, in_rewards
+from gemrl.algorithms.arguments import is_zero
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
 
@@ -60,7 +61,7 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     group = jnp.arange(recipe.n_pairs * recipe.n_critics) // recipe.n_critics  # of each critic
     batch = group if recipe.separate_batches else jnp.zeros_like(group)  # and the minibatch that it is trained on
     lower = upper = None
-    if recipe.bound.weight:
+    if not is_zero(recipe.bound.weight):
         limits = bounds(recipe, learner, memory, drawn, partial(state_values, recipe, learner))
         lower, upper = (for_networks(learner, limit[group, batch]) for limit in limits)
     returns: Array | Ends

@@ -14,7 +14,7 @@ import numpy as np
 import optax
 
 from gemrl.agents.acting import Policy, act, for_acting, sample
-from gemrl.agents.device import CPU_COMPILER_OPTIONS
+from gemrl.agents.compiling import compiled_round
 from gemrl.agents.drawing import drawn_shift
 from gemrl.agents.footprint import Work, actor_critic_size
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
@@ -213,7 +213,7 @@ def moved_targets(recipe: SoftRecipe, targets: Critics, critics: Critics, update
     return jax.tree.map(lambda old, new: tau * new + (1 - tau) * old, targets, critics)
 
 
-@partial(jax.jit, static_argnums=(0, 5), donate_argnums=(1, 2), compiler_options=CPU_COMPILER_OPTIONS)
+@compiled_round
 def train_round(
     recipe: SoftRecipe, learner: SoftLearner, memory: Memory, new: Rows, count: Array, due: bool
 ) -> tuple[SoftLearner, Memory, dict[str, Array]]:

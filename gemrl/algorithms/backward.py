@@ -29,6 +29,7 @@ class Backward(Planner):
 
     beta: float = 0.5
     depth: int = 1000
+    arguments: ClassVar[tuple[str, ...]] = ("beta",)
     mixes: ClassVar[bool] = True
     uses_stored: ClassVar[bool] = True
     uses_other: ClassVar[bool] = True

@@ -48,6 +48,7 @@ class Gaussian(Distribution):
 
     entropy: float = 0.5
     temperature: float = 0.1
+    arguments: ClassVar[tuple[str, ...]] = ("entropy",)
     outputs: ClassVar[int] = 2
     stochastic: ClassVar[bool] = True
 

@@ -14,6 +14,9 @@ from gemrl.core.validation import check_number
 class Loss(ABC):
     """The loss of an error delta = Q - R."""
 
+    arguments: ClassVar[tuple[str, ...]] = ()
+    """Numbers that compiled programs take as arguments (algorithms/arguments.py)."""
+
     @abstractmethod
     def __call__(self, delta: Array) -> Array:
         """The loss of each delta, of any shape."""
@@ -25,6 +28,7 @@ class Asymmetric(Loss):
     """(delta)_+^2 + alpha (-delta)_+^2 with delta = Q - R: the paper's conservative objective; alpha = 1 is the squared error."""
 
     alpha: float = 0.25
+    arguments: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)
@@ -52,6 +56,7 @@ class Calibrated(Loss):
     alpha_low: float = 0.1
     alpha_high: float = 1.0
     alpha_rate: float = 0.3
+    arguments: ClassVar[tuple[str, ...]] = ("alpha_low", "alpha_high", "alpha_rate")
 
     def __post_init__(self) -> None:
         check_number("alpha_low", self.alpha_low, 1e-6)
@@ -69,6 +74,7 @@ class Huber(Loss):
     """The Huber loss, with weight alpha where the value is below its target; alpha = 1 is the usual loss."""
 
     alpha: float = 0.25
+    arguments: ClassVar[tuple[str, ...]] = ("alpha",)
 
     def __post_init__(self) -> None:
         check_number("alpha", self.alpha, 0)

@@ -48,6 +48,8 @@ def _as_arrays(reward: Array, discount: Array, last: Array, q_next: Array) -> tu
 class Planner(ABC):
     """Turns stored rewards and value estimates into the return of each row."""
 
+    arguments: ClassVar[tuple[str, ...]] = ()
+    """Numbers that compiled programs take as arguments (algorithms/arguments.py)."""
     cap: ClassVar[str] = "depth"
     """The name of the field that caps the length of rollouts."""
     mixes: ClassVar[bool] = False
@@ -133,6 +135,7 @@ class LambdaReturn(Planner):
 
     lam: float = 0.9
     depth: int = 5
+    arguments: ClassVar[tuple[str, ...]] = ("lam",)
     mixes: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -182,6 +185,7 @@ class Stopping(Planner):
 
     depth: int = 1000
     margin: float = 0.0
+    arguments: ClassVar[tuple[str, ...]] = ("margin",)
     swaps: ClassVar[bool] = True
     uses_stored: ClassVar[bool] = True
     capped_by_task: ClassVar[bool] = False

@@ -50,6 +50,8 @@ class BaseRecipe(ABC):
     """What all recipes of this class have in common, in a few words, for tables and comparisons."""
     needs: ClassVar[str]
     """The observations and actions that it needs, for error messages."""
+    compiles: ClassVar[bool] = True
+    """Whether its first round of training compiles programs, which may take a minute."""
 
     gamma: float = number(0.99, "discount factor", 0, 1)
 

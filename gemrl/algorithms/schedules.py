@@ -41,6 +41,7 @@ class _Falling(Schedule):
 
     final: float = 0.0
     steps: int = 100_000
+    arguments: ClassVar[tuple[str, ...]] = ("final",)
 
     def __post_init__(self) -> None:
         check_number("final", self.final, 0)

@@ -118,6 +118,7 @@ class SelfImitation(Bound):
     weight: float = 1.0
     horizon: int = 1000
     every: int = 100
+    arguments: ClassVar[tuple[str, ...]] = ("weight",)
 
     def __post_init__(self) -> None:
         check_number("weight", self.weight, 0)
@@ -135,6 +136,7 @@ class Tightening(Bound):
 
     weight: float = 4.0
     reach: int = 4
+    arguments: ClassVar[tuple[str, ...]] = ("weight",)
 
     def __post_init__(self) -> None:
         check_number("weight", self.weight, 0)
@@ -180,6 +182,7 @@ class BestReturn(Anchor):
 
     weight: float = 0.1
     horizon: int = 1000
+    arguments: ClassVar[tuple[str, ...]] = ("weight",)
 
     def __post_init__(self) -> None:
         check_number("weight", self.weight, 0)

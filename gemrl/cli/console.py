@@ -82,6 +82,8 @@ class _Bar:
         if event.compiling or event.refreshing:
             now = monotonic()
             self._waiting = event, now
+            if event.compiling and not self._progress.console.is_terminal and "compiling" not in self._mentioned:
+                self._progress.console.print(f"step {event.step:>9,}  compiling the first round of training", highlight=False)
             waiting = ("compiling", now) if event.compiling else ("refreshing the memory", now + LONG)
             self._progress.update(self._bar, waiting=waiting, completed=event.step)
             return
@@ -98,7 +100,7 @@ class _Bar:
         """Prints, once per activity, how long compiling or a long refresh took."""
         seconds, line = monotonic() - since, ""
         activity = "compiling" if event.compiling else "refreshing"
-        if event.compiling and seconds >= 0.1:  # tabular agents compile nothing
+        if event.compiling:
             line = f"first round: {seconds:.1f} s, including compilation"
         elif seconds > LONG:
             line = f"step {event.step:>9,}  a round with a memory refresh took {seconds:.0f} s; this will happen again"

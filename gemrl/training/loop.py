@@ -80,8 +80,9 @@ def train(
         losses, rounds = None, agent.rounds_due(before, step)
         for due in rounds:  # several may follow one step of many environments
             refreshing = agent.refreshes(due)
-            if refreshing or refreshing not in compiled:
-                yield Event(step, compiling=refreshing not in compiled, refreshing=refreshing)
+            compiling = agent.recipe.compiles and refreshing not in compiled
+            if refreshing or compiling:
+                yield Event(step, compiling=compiling, refreshing=refreshing)
                 compiled.add(refreshing)
             losses = agent.learn(due)
         evaluation = None

@@ -14,6 +14,7 @@ import optax
 from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.agents.networks.vision import Vision
 from gemrl.agents.normalization import Normalizer
+from gemrl.algorithms.arguments import is_zero
 from gemrl.core.arrays import Array
 
 
@@ -122,7 +123,7 @@ def current_rate(recipe: Any, updates: Array) -> float | Array:
     return recipe.learning_rate_at(recipe.learning_starts + updates * (recipe.train_freq / recipe.gradient_steps))
 
 
-def adam(learning_rate: float | Array, epsilon: float = 1e-8, beta1: float = 0.9) -> optax.GradientTransformation:
+def adam(learning_rate: float | Array, epsilon: float | Array = 1e-8, beta1: float | Array = 0.9) -> optax.GradientTransformation:
     """Adam, by default with the usual decay rates."""
     return optax.adam(learning_rate, b1=beta1, eps=epsilon)
 
@@ -141,7 +142,7 @@ def descend(
     loss: Callable[[Network], tuple[Array, Any]],
     network: Network,
     state: optax.OptState,
-    max_norm: float = 0.0,
+    max_norm: float | Array = 0.0,
 ) -> tuple[Network, optax.OptState, Array]:
     """One optimizer step. `loss` also returns the network's new statistics, if any.
 
@@ -149,7 +150,7 @@ def descend(
     before the step.
     """
     (value, statistics), gradient = jax.value_and_grad(loss, has_aux=True)(network)
-    if max_norm:
+    if not is_zero(max_norm):
         shrink = jnp.minimum(1.0, max_norm / jnp.maximum(optax.tree.norm(gradient), 1e-30))
         gradient = jax.tree.map(lambda x: x * shrink, gradient)
     change, state = optimizer.update(gradient, state)

@@ -15,6 +15,7 @@ class NearestRecipe(BaseRecipe):
 
     family: ClassVar[str] = "nearest neighbours"
     needs: ClassVar[str] = "discrete actions without a mask"
+    compiles: ClassVar[bool] = False
     k: int = number(11, "neighbours whose mean is the value of a new state-action pair")
     projection: int = number(64, "dimension to which longer observations are randomly projected; 0 for no projection", 0)
     rows_per_action: int = number(100_000, "capacity of each action's table; the least recently used rows are replaced")

@@ -23,6 +23,7 @@ class TabularRecipe(BaseRecipe):
 
     family: ClassVar[str] = "tables of values"
     needs: ClassVar[str] = f"discrete observations and actions, at most {LARGEST_TABLE:,} pairs of them"
+    compiles: ClassVar[bool] = False
 
     planner: Planner = choice(tabular.GEM.planner, "how returns are planned from rewards and values", Planner)
     tables: int = number(tabular.GEM.tables, "tables, each with its own value estimate; Twin and Crossed need two")
