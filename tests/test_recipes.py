@@ -22,6 +22,7 @@ from gemrl.algorithms.recipes.discrete import IMAGES, DiscreteRecipe
 from gemrl.algorithms.registry import (
     ALGORITHMS,
     GEM,
+    GEM2_LADDER,
     LADDER,
     RECIPES,
     TD3,
@@ -91,6 +92,15 @@ def test_every_step_of_the_ladder_changes_one_field() -> None:
         assert len(difference(one, following)) == 1
     assert LADDER[-1] == GEM
     assert [*difference(LADDER[0], GEM)] == ["gradient_steps", "layer_norm", "n_pairs", "planner", "alpha"]
+
+
+def test_the_second_ladder_goes_from_gem_to_gem2() -> None:
+    assert GEM2_LADDER[0] == GEM.but(learning_starts=5_000)
+    assert GEM2_LADDER[-1] == RECIPES["gem2"]
+    changed = [set(difference(one, following)) for one, following in pairwise(GEM2_LADDER)]
+    assert sum(map(len, changed)) == len(set.union(*changed))  # no field goes back and forth
+    assert changed[0] == {"distribution"}
+    assert changed[3:] == [{"embedding"}, {"loss"}, {"policy_average"}]
 
 
 def test_baselines_have_the_published_hyperparameters() -> None:

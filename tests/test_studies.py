@@ -43,7 +43,7 @@ def test_all_agents_of_a_study_have_the_same_warm_up(name: str, tmp_path: Path) 
 def test_named_studies() -> None:
     assert set(STUDIES) == {
         *("mujoco", "ablation", "nstep", "atari", "atari-rollout", "atari-sticky"),
-        *("minatar", "cartpole", "episodic", "episodic-minatar", "ladder", "theory", "quick"),
+        *("minatar", "cartpole", "episodic", "episodic-minatar", "ladder", "gem2-ladder", "theory", "quick"),
     }
     assert (get("mujoco").steps, len(get("mujoco").seeds), len(get("mujoco").envs)) == (1_000_000, 5, 6)
     assert len(get("atari").seeds) == 3

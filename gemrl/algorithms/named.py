@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe
-from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, LADDER, REDQ, TD3, Recipe
+from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, REDQ, TD3, Recipe
 from gemrl.algorithms.recipes.discrete import (
     CLIPPED,
     DDQN,
@@ -20,6 +21,7 @@ from gemrl.algorithms.recipes.discrete import (
     RELEASED,
     DiscreteRecipe,
 )
+from gemrl.algorithms.recipes.ladders import GEM2_LADDER, LADDER
 from gemrl.algorithms.recipes.nearest import NearestRecipe
 from gemrl.algorithms.recipes.soft import CROSSQ, SoftRecipe
 from gemrl.algorithms.recipes.tabular import DOUBLE_Q, GEM2_TABULAR, GEM_TABULAR, NSTEP_Q, Q_LEARNING
@@ -151,22 +153,41 @@ _add(
 )
 _ablations("gem-discrete", GEM_DISCRETE, _DISCRETE, compared_with="gem-discrete")
 
-for _number, (_summary, _recipe) in enumerate(
-    zip(
-        (
-            "one pair of critics, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
-            "+ LayerNorm",
-            "+ 200 updates per 100 steps",
-            "+ a second pair of critics",
-            "+ asymmetric loss",
-            "+ the best rollout of each pair",
-            "+ twin back-propagation, which gives gem",
-        ),
-        LADDER,
-        strict=True,
-    )
-):
-    _add("ladder", f"ladder-{_number}", _summary, _recipe, compared_with=f"ladder-{_number - 1}" if _number else "gem")
+
+def _ladder(name: str, start: str, recipes: Sequence[Recipe], summaries: Sequence[str]) -> None:
+    """Adds the rungs of a ladder, each compared with the one below it."""
+    for number, (summary, recipe) in enumerate(zip(summaries, recipes, strict=True)):
+        _add(name, f"{name}-{number}", summary, recipe, compared_with=f"{name}-{number - 1}" if number else start)
+
+
+_ladder(
+    "ladder",
+    "gem",
+    LADDER,
+    (
+        "one pair of critics, one-step returns, squared loss, 100 updates per 100 steps, no LayerNorm",
+        "+ LayerNorm",
+        "+ 200 updates per 100 steps",
+        "+ a second pair of critics",
+        "+ asymmetric loss",
+        "+ the best rollout of each pair",
+        "+ twin back-propagation, which gives gem",
+    ),
+)
+_ladder(
+    "gem2-ladder",
+    "gem",
+    GEM2_LADDER,
+    (
+        "gem with a warm-up of 5,000 steps",
+        "+ a Gaussian policy",
+        "+ the stopping rule, with one pair of critics",
+        "+ critics with batch renormalization that value both ends of rollouts in one pass",
+        "+ state-action embeddings",
+        "+ an alpha that sets itself",
+        "+ an averaged policy, which gives gem2",
+    ),
+)
 
 _add("tabular", "gem-tabular", "tabular GEM (the paper's Algorithm 3)", GEM_TABULAR, stands_for="gem", variant_of="gem")
 _add(

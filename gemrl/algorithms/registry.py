@@ -8,8 +8,9 @@ from typing import Any
 
 import gemrl.algorithms.named  # noqa: F401, it registers the algorithms that gemrl comes with
 from gemrl.algorithms.recipe import BaseRecipe
-from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, LADDER, REDQ, TD3, Recipe
+from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, REDQ, TD3, Recipe
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
+from gemrl.algorithms.recipes.ladders import GEM2_LADDER, LADDER
 from gemrl.algorithms.recipes.nearest import NearestRecipe
 from gemrl.algorithms.recipes.soft import SoftRecipe
 from gemrl.algorithms.recipes.tabular import GEM_TABULAR, TabularRecipe
@@ -25,6 +26,7 @@ __all__ = [
     "DDPG",
     "GEM",
     "GEM2",
+    "GEM2_LADDER",
     "GEM_TABULAR",
     "LADDER",
     "RECIPES",

@@ -9,7 +9,7 @@ from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron
 from gemrl.algorithms.distributions import Deterministic, Distribution, Gaussian
 from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
 from gemrl.algorithms.losses import ActorObjective, Asymmetric, Calibrated, FirstCritic, Loss, MeanOfCritics
-from gemrl.algorithms.planning import NStep, Planner, Single, Stopping, Twin
+from gemrl.algorithms.planning import Planner, Stopping, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
 from gemrl.algorithms.recipes.images import image_preset
 from gemrl.algorithms.schedules import Constant, Schedule
@@ -191,15 +191,3 @@ TD3 = GEM.but(
 )
 DDPG = TD3.but(n_critics=1, target_policy_noise=0.0, policy_delay=1, target_update_interval=1)
 REDQ = GEM.but(tau=0.005, target_update_interval=1, n_pairs=1, n_critics=4, targets=Fresh(subset=2), loss=Asymmetric(1.0))
-
-LADDER = [GEM.but(n_pairs=1, layer_norm=False, alpha=1.0, planner=NStep(1), gradient_steps=100)]
-"""From a simple agent with a memory up to GEM; each step changes one field."""
-for _step in (
-    {"layer_norm": True},
-    {"gradient_steps": 200},
-    {"n_pairs": 2},
-    {"alpha": 0.25},
-    {"planner": Single(5)},
-    {"planner": Twin(5)},
-):
-    LADDER.append(LADDER[-1].but(**_step))

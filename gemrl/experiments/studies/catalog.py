@@ -96,6 +96,15 @@ _ALL = (
         settings=(WARM_UP,),
     ),
     Study(
+        "gem2-ladder",
+        "The ladder from gem to gem2, one idea at a time",
+        tuple(f"gem2-ladder-{rung}" for rung in range(7)),
+        ("HalfCheetah-v5", "Hopper-v5"),
+        (0, 1),
+        50_000,
+        eval_every=5_000,
+    ),
+    Study(
         "quick",
         "gem, td3 and sac on two small tasks; takes minutes",
         ("gem", "td3", "sac"),
