@@ -45,6 +45,17 @@ def measured(pause: float, steps: int, *, algo: str = "gem", overlap: bool) -> t
     return perf_counter() - start, env.spent - spent
 
 
+def repeated(pause: float, steps: int, repeats: int) -> dict[str, Any]:
+    """Seconds of runs without and with overlap, and of the environment and the rest of those without, in turns."""
+    found: dict[str, list[float]] = {"apart": [], "together": [], "environment": [], "rest": []}
+    for _ in range(repeats):
+        apart, environment = measured(pause / 1000, steps, overlap=False)
+        together, _ = measured(pause / 1000, steps, overlap=True)
+        for name, spent in zip(found, (apart, together, environment, apart - environment), strict=True):
+            found[name].append(spent)
+    return {"pause": pause, "steps": steps, "seconds": found}
+
+
 def main() -> None:
     """Prints the times of runs with and without overlap, and the longer of both halves."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from benchmarks.targets import Results, growing, rate, targets
+import numpy as np
+
+from benchmarks.targets import Results, growing, overlapping, rate, round_seconds, targets
 from benchmarks.timing import medians
 
 RESULTS, PAGE, FIGURE = Path("results/performance/peers.json"), Path("docs/performance.md"), Path("docs/images/performance.png")
@@ -142,6 +144,64 @@ def growth(results: Results) -> str:
     return table("| | | round, ms | refresh, ms | plan, ms |", rows)
 
 
+def memories(results: Results) -> str:
+    """The round by rows of memory, depth and refresh, and what a run of a million steps takes by these times."""
+    kinds = {
+        "depth 5": {"depth": 5},
+        "depth 5, refresh of all rows": {"depth": 5, "whole": True},
+        "depth 1000, refresh of all rows": {"depth": 1000, "whole": True},
+    }
+    drawn = max(case["trajectory_rows"] for case in results["memories"])
+    kinds[f"depth 1000, `trajectory_rows={drawn}`"] = {"depth": 1000, "trajectory_rows": drawn}
+    found = {title: round_seconds(results, **wanted) for title, wanted in kinds.items()}
+    sizes = sorted({rows for times in found.values() for rows in times})
+    rows = [
+        f"| {title} | " + " | ".join(f"{1e3 * times[n]:,.0f}" if n in times else "" for n in sizes) + " |"
+        for title, times in found.items()
+    ]
+    return table(f"| round, ms | {' | '.join(f'{n:,} rows' for n in sizes)} |", rows) + "\n\n" + _million(results)
+
+
+def _million(results: Results, steps: int = 1_000_000, every: int = 100) -> str:
+    """What training takes over a million steps with a memory of all of them, from the times of rounds in between."""
+    times = round_seconds(results, depth=5)
+    filled = np.arange(every, steps + 1, every)
+    training = float(np.interp(filled, list(times), list(times.values())).sum())
+    first = float(np.interp(filled[filled <= steps // 10], list(times), list(times.values())).sum())
+    return (
+        f"**A million steps of `gem`** with a memory of a million rows, depth 5, one thread: {len(filled):,} rounds that take "
+        f"{training / 3600:.1f} hours in all, {first / 3600:.1f} of them for the first 100,000 steps. This is computed from the "
+        "times above, with straight lines between them; acting, the environment and evaluations come on top."
+    )
+
+
+def threads(results: Results) -> str:
+    """The round and its parts by number of threads."""
+    records = [(record["threads"], medians(record["seconds"])) for record in results["threads"]]
+    alone = dict(records)[1]
+    rows = [
+        f"| {part.replace('_', ' ')} | "
+        + " | ".join(f"{1e3 * times[part]:,.0f} ({times[part] / alone[part]:.2f})" for _, times in records)
+        + " |"
+        for part in alone
+    ]
+    return table(f"| ms (relative to one thread) | {' | '.join(str(count) for count, _ in records)} |", rows)
+
+
+def waiting(results: Results) -> str:
+    """Rounds that overlap with a slow environment, and starts with other numbers."""
+    slow, times = results["overlap"], medians(results["overlap"]["seconds"])
+    starts, start = results["starts"], medians(results["starts"]["seconds"])
+    return (
+        f"- **Overlap**: {slow['steps']:,} steps of GEM in an environment that takes {slow['pause']:.0f} ms more per step, "
+        f"two threads: environment {times['environment']:.1f} s, everything else {times['rest']:.1f} s, one after the other "
+        f"{times['apart']:.1f} s; with `overlap=True` {times['together']:.1f} s, {overlapping(results):.2f} times the longer of "
+        f"both.\n- **Other numbers**: from the start of `gemrl train` to the end of the first round {starts['first']:.1f} s when "
+        f"its programs must be compiled, then {start['same numbers']:.1f} s, and {start['other numbers']:.1f} s with another "
+        f"learning rate, gamma, tau, alpha and noise; these runs compiled {starts['compiled']} programs."
+    )
+
+
 def images(results: Results) -> str:
     """Bytes and refresh time of a memory of Atari frames."""
     found = results["images"]
@@ -162,6 +222,9 @@ PARTS: dict[str, Callable[[Results], str]] = {
     "gem": gem,
     "planning": planning,
     "growth": growth,
+    "memories": memories,
+    "threads": threads,
+    "waiting": waiting,
     "images": images,
 }
 """The content of each block of the page."""

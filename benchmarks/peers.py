@@ -17,6 +17,8 @@ from benchmarks import contestants, page
 from benchmarks.timing import alternate, process, processors
 
 ALGOS = ("td3", "sac", "dqn")
+PAUSE = 20.0
+"""Milliseconds of a step of a slow environment."""
 VERSIONED = ("gemrl", "jax", "jaxlib", "torch", "stable-baselines3", "sbx-rl", "flax", "numpy", "gymnasium", "mujoco")
 
 
@@ -31,9 +33,19 @@ class Size:
     rows: int = 100_000
     round_steps: int = 200
     refreshed_images: int = 5_120
+    slow_steps: int = 1_000
 
 
-QUICK = Size(gradient_steps=4, environment_steps=10, repeats=2, growth_repeats=1, rows=2_000, round_steps=4, refreshed_images=256)
+QUICK = Size(
+    gradient_steps=4,
+    environment_steps=10,
+    repeats=2,
+    growth_repeats=1,
+    rows=2_000,
+    round_steps=4,
+    refreshed_images=256,
+    slow_steps=100,
+)
 
 
 def race(algo: str, threads: int, size: Size) -> list[dict[str, Any]]:
@@ -68,6 +80,36 @@ def gem(size: Size) -> dict[str, Any]:
     return sizes | {"flops": flops(case), **measured}
 
 
+def memories(size: Size) -> list[dict[str, Any]]:
+    """Times the round with memories of different sizes. Runs in a child process."""
+    from benchmarks.growth import measure_memories
+    from benchmarks.round import Case
+
+    return measure_memories(Case(gradient_steps=size.round_steps), size.rows / Size.rows, size.growth_repeats)
+
+
+def threads(size: Size, counts: list[int]) -> list[dict[str, Any]]:
+    """Times the round with these numbers of threads."""
+    from benchmarks.round import Case
+    from benchmarks.threads import measure
+
+    return measure(Case(rows=size.rows, gradient_steps=size.round_steps), counts, size.repeats)
+
+
+def overlap(size: Size) -> dict[str, Any]:
+    """Times rounds that overlap with a slow environment. Runs in a child process."""
+    from benchmarks.overlap import repeated
+
+    return repeated(PAUSE, size.slow_steps, size.growth_repeats)
+
+
+def starts(size: Size) -> dict[str, Any]:
+    """Times the start of runs whose recipes differ in numbers. Runs in a child process."""
+    from benchmarks.starts import measure
+
+    return measure(size.repeats)
+
+
 def growth(size: Size) -> list[dict[str, Any]]:
     """Times the round at different sizes. Runs in a child process."""
     from benchmarks.growth import measure
@@ -84,7 +126,11 @@ def images(size: Size) -> dict[str, Any]:
     return measure(size.rows, size.refreshed_images, size.growth_repeats)
 
 
-PARTS = {"gem": gem, "growth": growth, "images": images}
+PARTS = {"gem": gem, "growth": growth, "memories": memories, "images": images, "starts": starts}
+"""What is measured in a process with one thread."""
+
+THREADED = ("threads", "overlap")
+"""What is measured with several threads."""
 
 
 def surroundings() -> dict[str, Any]:
@@ -111,20 +157,20 @@ def _log(message: str) -> None:
     print(f"{time.strftime('%H:%M:%S')} {message}", flush=True)
 
 
-def measured(size: Size) -> dict[str, Any]:
+def measured(size: Size, counts: list[int]) -> dict[str, Any]:
     """Measures everything, one part at a time."""
     started = time.perf_counter()
     results = surroundings()
     results["peers"] = [record for algo in ALGOS for record in races(algo, size)]
-    for name in PARTS:
-        results[name] = _alone(name, size)
+    for name in (*PARTS, *THREADED):
+        results[name] = _part(name, size, counts)
     return results | {"minutes": round((time.perf_counter() - started) / 60, 1)}
 
 
-def measured_again(results: dict[str, Any], name: str, size: Size) -> dict[str, Any]:
+def measured_again(results: dict[str, Any], name: str, size: Size, counts: list[int]) -> dict[str, Any]:
     """The results, with one algorithm or part measured again."""
-    if name in PARTS:
-        return results | {name: _alone(name, size)}
+    if name in PARTS or name in THREADED:
+        return results | {name: _part(name, size, counts)}
     records = [record for record in results["peers"] if record["algo"] != name] + races(name, size)
     return results | {"peers": sorted(records, key=lambda record: ALGOS.index(record["algo"]))}
 
@@ -134,10 +180,13 @@ def races(algo: str, size: Size) -> list[dict[str, Any]]:
     return [record for threads in (1, 2) if threads <= len(processors()) for record in race(algo, threads, size)]
 
 
-def _alone(name: str, size: Size) -> Any:
-    """Measures a part in its own process, because memory that another part has freed would distort the result."""
-    with process(1) as child:
-        found = child(PARTS[name], size)
+def _part(name: str, size: Size, counts: list[int]) -> Any:
+    """Measures a part in processes of its own, because memory that another part has freed would distort the result."""
+    if name == "threads":
+        found: Any = threads(size, counts)
+    else:
+        with process(len(processors()) if name in THREADED else 1) as child:
+            found = child(PARTS.get(name, overlap), size)
     _log(name)
     return found
 
@@ -146,10 +195,14 @@ def main() -> None:
     """Measures, and writes results, page and figure."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a tiny version, as a test; written to runs/quick")
-    parser.add_argument("--only", choices=(*ALGOS, *PARTS), help="measure only this again and keep the other results")
+    parser.add_argument("--only", choices=(*ALGOS, *PARTS, *THREADED), help="measure only this again and keep the other results")
+    parser.add_argument(
+        "--threads", type=int, nargs="+", default=[1, 2], metavar="N", help="numbers of threads of GEM's round (default: 1 2)"
+    )
     options = parser.parse_args()
     size, root = (QUICK, Path("runs/quick")) if options.quick else (Size(), Path())
-    results = measured_again(page.read(root), options.only, size) if options.only else measured(size)
+    counts = [count for count in options.threads if count <= len(processors())]
+    results = measured_again(page.read(root), options.only, size, counts) if options.only else measured(size, counts)
     page.save(results, root)
     page.write(root)
 

@@ -47,12 +47,17 @@ class Case:
     batch: int = GEM_RECIPE.batch_size
     width: tuple[int, ...] = GEM_RECIPE.settable()["net_arch"]
     gradient_steps: int = GEM_RECIPE.gradient_steps
+    trajectory_rows: int = 0
+    whole: bool = False
+    """Whether the round refreshes all rows, as all rounds did before it was known which rows they need."""
 
     @property
     def recipe(self) -> Recipe:
         """GEM at this size."""
         fields = {"depth": self.depth, "batch_size": self.batch, "net_arch": self.width, "gradient_steps": self.gradient_steps}
-        return GEM_RECIPE.but(buffer_size=self.rows, **fields)
+        fields |= {"buffer_size": self.rows, "trajectory_rows": self.trajectory_rows}
+        # Targets that outlive a round make it refresh all rows.
+        return GEM_RECIPE.but(**fields, target_update_interval=GEM_RECIPE.train_freq + self.whole)
 
 
 def full_memory(rows: int) -> Memory:

@@ -36,9 +36,9 @@ class Target:
         return f"| {self.description} | {bound} | {found} | {self.verdict} |"
 
 
-def ratio(results: Results, algo: str, threads: int, peer: str) -> float | None:
-    """Our median time per gradient step, divided by that of another library; None if it was not measured."""
-    wanted = {"algo": algo, "threads": threads, "task": "round"}
+def ratio(results: Results, algo: str, threads: int, peer: str, task: str = "round") -> float | None:
+    """Our median time for a task, such as a gradient step, divided by that of another library; None if it was not measured."""
+    wanted = {"algo": algo, "threads": threads, "task": task}
     for record in results["peers"]:
         if wanted.items() <= record.items():
             times = medians(record["seconds"])
@@ -57,6 +57,63 @@ def growing(results: Results, name: str) -> list[tuple[Any, dict[str, float]]]:
     others = [other for other in ("rows", "depth", "batch", "width") if other != name]
     cases = [case for case in results["growth"] if all(case[other] == results["gem"][other] for other in others)]
     return sorted((case[name], medians(case["seconds"])) for case in cases)
+
+
+def round_seconds(results: Results, **wanted: Any) -> dict[int, float]:
+    """Median seconds of the round by rows of memory, for the cases of "memories" with these fields."""
+    wanted = {"trajectory_rows": 0, "whole": False, **wanted}
+    cases = [case for case in results["memories"] if wanted.items() <= case.items()]
+    return {case["rows"]: medians(case["seconds"])["round"] for case in cases}
+
+
+def faster_with_threads(results: Results, part: str, count: int = 2) -> float | None:
+    """The time of a part of the round with this many threads, divided by that with one; None if it was not measured."""
+    times = {record["threads"]: medians(record["seconds"])[part] for record in results["threads"]}
+    return times[count] / times[1] if {1, count} <= times.keys() else None
+
+
+def overlapping(results: Results) -> float:
+    """The time of a run with overlap, divided by the longer of its environment's time and that of the rest."""
+    times = medians(results["overlap"]["seconds"])
+    return times["together"] / max(times["environment"], times["rest"])
+
+
+def scale(results: Results) -> list[Target]:
+    """The targets of large memories and slow environments."""
+    drawn = max(case["trajectory_rows"] for case in results["memories"])
+    short, long = round_seconds(results, depth=5), round_seconds(results, depth=1000, trajectory_rows=drawn)
+    whole, many = round_seconds(results, depth=5, whole=True), round_seconds(results, depth=1000, whole=True)
+    few, most = min(long), max(long)
+    start = medians(results["starts"]["seconds"])
+    return [
+        Target(f"GEM's round, depth 5: {most:,} rows, relative to {few:,}", 1.5, short[most] / short[few]),
+        Target(f"GEM's round, depth 5, {few:,} rows: relative to a refresh of all rows", 0.85, short[few] / whole[few]),
+        Target(f"the same, depth 1000 with trajectory draws: {most:,} rows, relative to {few:,}", 1.5, long[most] / long[few]),
+        Target(f"the same, {few:,} rows: relative to a refresh of all rows", 0.75, long[few] / many[few]),
+        Target("GEM's round, two threads: time relative to one", 0.65, faster_with_threads(results, "round")),
+        Target("environment of 20 ms a step, overlap: time relative to the longer of both", 1.15, overlapping(results)),
+        Target(
+            "start to the end of the first round, other numbers: time relative to the same numbers",
+            1.2,
+            start["other numbers"] / start["same numbers"],
+        ),
+        Target("programs compiled for other numbers", 0, results["starts"]["compiled"], "{:.0f}"),
+    ]
+
+
+LOOPS = {"td3": {"Stable-Baselines3": 0.50, "SBX": 0.75}, "sac": {"Stable-Baselines3": 0.50, "SBX": 0.80}}
+"""Bounds of the whole loop's time per step, relative to other libraries."""
+
+
+def loops(results: Results) -> list[Target]:
+    """The targets of the whole training loop."""
+    return [
+        Target(
+            f"{algo.upper()}, whole loop, one thread: time relative to {peer}", bound, ratio(results, algo, 1, peer, task="loop")
+        )
+        for algo, bounds in LOOPS.items()
+        for peer, bound in bounds.items()
+    ]
 
 
 def targets(results: Results) -> list[Target]:
@@ -84,6 +141,8 @@ def targets(results: Results) -> list[Target]:
             0.60,
             ratio(results, "dqn", 2, "Stable-Baselines3"),
         ),
+        *loops(results),
+        *scale(results),
         Target("GEM's round: share of matrix-multiply speed", 0.70, rate(results, "round"), percent, at_least=True),
         Target(
             "GEM's gradient steps: share of matrix-multiply speed", 0.55, rate(results, "gradient_steps"), percent, at_least=True

@@ -45,7 +45,7 @@ class Staging:
         self.rows.reward[at] = np.clip(step.reward, -self._bound, self._bound)
         self.rows.discount[at] = np.where(step.terminated, 0.0, gamma)
         self.rows.last[at] = last
-        self.count = self.count + np.pad(step.stored, (0, len(self.count) - lanes))
+        self.count[:lanes] += step.stored
 
     def cut(self) -> None:
         """Ends the episode of every lane: all environments are about to be reset."""
