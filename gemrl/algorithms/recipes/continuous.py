@@ -142,9 +142,8 @@ class Recipe(BaseRecipe):
         return chosen.but(depth=preset_depth(env_id)) if capped else chosen
 
     def _for_images(self, layout: Layout) -> Self:
-        """The recipe with the preset for images. Values of the whole memory are computed less often."""
-        rarely = {"target_update_interval": 500} if self.targets.stored else {}
-        return self.but(**image_preset(self.train_freq, layout), **rarely, embedding=NoEmbedding(), normalize_observations=False)
+        """The recipe with the preset for images."""
+        return self.but(**image_preset(self.train_freq, layout), embedding=NoEmbedding(), normalize_observations=False)
 
 
 PRESET_DEPTHS = {"HalfCheetah": 1000, "Ant": 1000, "Swimmer": 1000, "Humanoid": 5, "Walker2d": 5, "Hopper": 5}
