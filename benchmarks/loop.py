@@ -37,7 +37,7 @@ def pieces(model: Any, steps: int) -> dict[str, float]:
         agent.observe(taken.transition)
         ended("storing the row")
         agent.learn(step)
-        jax.block_until_ready(agent.learner)
+        jax.block_until_ready(agent.learner)  # type: ignore[no-untyped-call]
         ended("round")
         agent._policy  # noqa: B018
         ended("copying the policy to the host")

@@ -50,7 +50,6 @@ def test_it_is_the_average_of_the_policies_of_all_rounds(averaged: list[Learner]
 def test_training_is_the_same_without_it(averaged: list[Learner]) -> None:
     """Up to rounding, since they are two programs."""
     with_average, without = eqx.tree_at(lambda x: x.average, averaged[-1], None), rounds()[-1]
-    assert jax.tree.structure(with_average) == jax.tree.structure(without)
     for ours, theirs in zip(jax.tree.leaves(with_average), jax.tree.leaves(without), strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6)
 

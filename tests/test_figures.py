@@ -31,19 +31,20 @@ def test_study_is_read(study: Collection) -> None:
     assert (study.methods, study.envs, len(study.runs)) == (["gem", "td3"], ["HalfCheetah-v5", "Hopper-v5"], 12)
     assert sorted(run.seed for run in study.of("td3", "Hopper-v5")) == [0, 1, 2]
     assert study.final_step("Hopper-v5") == 10_000
-    np.testing.assert_allclose(study.scores("gem", "Hopper-v5"), [1000, 1100, 1200])  # the last tenth is one evaluation
+    np.testing.assert_allclose(study.scores("gem", "Hopper-v5"), [900, 990, 1080])  # 0.8, 0.9 and 1 of the final returns
     assert (study.runs[0].timing, study.runs[0].speed) == ((10_000, 5000.0), 2.0)
     steps, values = stacked(study.of("gem", "Hopper-v5"))
     np.testing.assert_allclose(steps, 1000 * np.arange(1, 11))
     np.testing.assert_allclose(values.mean(0), 110 * np.arange(1, 11))
 
 
-def test_score_is_the_mean_return_of_the_last_tenth(tmp_path: Path) -> None:
+def test_score_is_the_mean_return_of_the_last_three_evaluations(tmp_path: Path) -> None:
     write_run(tmp_path, "gem", "Hopper-v5", 0, range(40), every=10)
     (run,) = collect(tmp_path).runs
-    assert run.score(400) == np.mean([36, 37, 38, 39])  # steps 370 to 400
-    assert run.score(200) == np.mean([18, 19])
-    assert np.isnan(run.score(5))
+    assert (run.score(400), run.last(400)) == (38, 39)  # steps 380 to 400
+    assert run.score(205) == 18
+    assert run.score(20) == 0.5
+    assert np.isnan([run.score(5), run.last(5)]).all()
 
 
 def test_runs_of_different_length_are_compared_at_a_common_step(tmp_path: Path) -> None:
@@ -53,8 +54,8 @@ def test_runs_of_different_length_are_compared_at_a_common_step(tmp_path: Path) 
     found = collect(tmp_path)
     assert [run.folder.name for run in found.unfinished()] == ["c"]
     assert found.final_step("Hopper-v5") == 2000
-    assert found.scores("gem", "Hopper-v5").tolist() == [2]
-    assert found.scores("td3", "Hopper-v5").tolist() == [6]  # c is not finished
+    assert found.scores("gem", "Hopper-v5").tolist() == [1.5]
+    assert found.scores("td3", "Hopper-v5").tolist() == [5.5]  # c is not finished
 
 
 def test_settings_are_added_to_method_names(tmp_path: Path) -> None:
@@ -119,7 +120,7 @@ def test_scales(study: Collection, tmp_path: Path) -> None:
     assert scale(study, "Hopper-v5") == REFERENCES["Hopper"]
     write_run(tmp_path / "a", "gem", "Pendulum-v1", 0, [-1000, -200])
     write_run(tmp_path / "b", "td3", "Pendulum-v1", 0, [-1400, -500])
-    assert scale(collect(tmp_path), "Pendulum-v1") == (-1200, -200, OWN)
+    assert scale(collect(tmp_path), "Pendulum-v1") == (-1200, -600, OWN)
     assert [task_name(env) for env in ("ALE/Alien-v5", "AlienNoFrameskip-v4", "a.b:Cart-Pole-v0")] == [
         "Alien",
         "Alien",

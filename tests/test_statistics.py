@@ -45,8 +45,47 @@ def test_missing_runs_are_ignored() -> None:
 
 def test_mean_standard_deviation_and_median() -> None:
     assert statistics.mean(np.array([[1.0, 10.0], [3.0, 20.0]])) == 8.5
-    np.testing.assert_allclose(statistics.std(np.array([[1.0, 10.0], [3.0, 20.0]])), [1.0, 5.0])
+    np.testing.assert_allclose(statistics.std(np.array([[1.0, 10.0], [3.0, 20.0]])), [2**0.5, 50**0.5])
+    np.testing.assert_array_equal(statistics.std(np.array([[1.0], [np.nan]])), [0.0])
     assert statistics.median(np.array([[0.0, 1.0, 9.0], [0.0, 1.0, 9.0], [6.0, 1.0, 9.0]])) == 2.0  # median of task means
+
+
+def all_divisions(first: list[float], second: list[float]) -> list[float]:
+    """The difference of means of every division of the runs into groups of these sizes, one by one."""
+    together, found = [*first, *second], []
+    for chosen in itertools.combinations(range(len(together)), len(first)):
+        rest = [x for index, x in enumerate(together) if index not in chosen]
+        found.append(float(np.mean([together[index] for index in chosen]) - np.mean(rest)))
+    return found
+
+
+@pytest.mark.parametrize(("count", "others"), [(3, 3), (2, 5), (4, 3), (1, 2)])
+def test_permutation_test_counts_all_divisions(count: int, others: int, rng: np.random.Generator) -> None:
+    for shift in (0.0, 1.0, 5.0):
+        first, second = list(rng.normal(size=count) + shift), list(rng.normal(size=others))
+        found, every = statistics.permutation_test(np.array([*first, np.nan]), np.array(second)), all_divisions(first, second)
+        assert found.value == pytest.approx(np.mean(first) - np.mean(second))
+        assert found.p == pytest.approx(np.mean([abs(other) >= abs(found.value) - 1e-9 for other in every]))
+        if count == others:  # scipy doubles the smaller tail, which is the same if both groups are equally large
+            theirs = stats.permutation_test((first, second), lambda a, b: np.mean(a) - np.mean(b), n_resamples=np.inf)
+            assert found.p == pytest.approx(theirs.pvalue)
+
+
+@pytest.mark.parametrize(("count", "others", "least"), [(3, 3, 0.1), (2, 3, 0.1), (4, 4, 2 / 70), (1, 1, 1.0), (5, 5, 2 / 252)])
+def test_smallest_p_value_is_that_of_groups_far_apart(count: int, others: int, least: float) -> None:
+    apart = statistics.permutation_test(np.arange(count) + 100.0, np.arange(others) * 1.0)
+    assert apart.p == pytest.approx(least)
+    assert apart.least == pytest.approx(least)
+    assert apart.verdict == ("clear" if least <= 0.05 else "likely" if least <= 0.1 else "not shown")
+    assert statistics.permutation_test(np.ones(count), np.ones(others)).p == 1
+
+
+def test_permutation_test_of_many_runs_tries_random_divisions(rng: np.random.Generator) -> None:
+    first, second = rng.normal(size=14) + 0.5, rng.normal(size=14)
+    found = statistics.permutation_test(first, second)
+    expected = stats.ttest_ind(first, second).pvalue
+    assert found.p == pytest.approx(expected, abs=0.02)
+    assert found.least == pytest.approx(2 / (statistics.DIVISIONS + 1))
 
 
 def test_resamples_stay_within_their_task() -> None:

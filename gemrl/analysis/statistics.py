@@ -6,6 +6,8 @@ Missing runs are NaN. Runs are resampled within each task, never across tasks (s
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import combinations
+from math import comb
 from typing import NamedTuple
 
 import numpy as np
@@ -31,8 +33,9 @@ def mean(scores: Array) -> Array:
 
 
 def std(scores: Array) -> Array:
-    """Standard deviation over runs, without Bessel's correction. [runs, tasks] -> [tasks]."""
-    return np.nanstd(scores, axis=-2)
+    """The sample standard deviation over runs (divided by n - 1); 0 for a single run. [runs, tasks] -> [tasks]."""
+    count = np.isfinite(scores).sum(axis=-2)
+    return np.nanstd(scores, axis=-2) * np.sqrt(count / np.maximum(count - 1, 1))
 
 
 def iqm(scores: Array) -> Array:
@@ -85,6 +88,46 @@ def improvement_interval(first: Array, second: Array, rng: np.random.Generator, 
     """Probability of improvement and its stratified bootstrap 95% interval, with both methods resampled."""
     drawn = probability_of_improvement(resampled(first, rng, count), resampled(second, rng, count))
     return Interval(probability_of_improvement(first, second), *percentiles(drawn))
+
+
+class Difference(NamedTuple):
+    """How much higher the mean of one method's runs is than that of another's on one task, and how sure that is."""
+
+    value: float
+    p: float
+    """Two-sided p-value of the exact permutation test: the share of all divisions of the runs that differ at least as much."""
+    least: float
+    """The smallest p-value that so many runs can have."""
+
+    @property
+    def verdict(self) -> str:
+        """What may be said of it: that it is clear, likely, or not shown."""
+        return "clear" if self.p <= CLEAR else "likely" if self.p <= LIKELY else "not shown"
+
+
+CLEAR, LIKELY = 0.05, 0.1
+"""Up to these p-values a difference is called clear or likely. Three runs against three cannot go below 0.1."""
+
+DIVISIONS = 200_000
+"""At most as many divisions are tried; beyond, as many random ones."""
+
+
+def permutation_test(first: Array, second: Array) -> Difference:
+    """The difference of the means of two methods' runs on a task, and its exact permutation test. [n], [m] -> difference."""
+    first, second = (runs[np.isfinite(runs)] for runs in (first, second))
+    together, count = np.concatenate([first, second]), len(first)
+    value = first.mean() - second.mean()
+    number = comb(len(together), count)
+    if number <= DIVISIONS:
+        chosen = np.array(list(combinations(range(len(together)), count)))
+    else:
+        order = np.random.default_rng(0).random((DIVISIONS, len(together))).argsort(axis=1)
+        chosen = np.concatenate([np.arange(count)[None], order[:, :count]])  # the division that was observed is one of them
+    sums = together[chosen].sum(axis=1)
+    differences = sums / count - (together.sum() - sums) / len(second)
+    tolerance = 1e-9 * np.abs(together).max()  # sums in another order round differently
+    p = float((np.abs(differences) >= abs(value) - tolerance).mean())
+    return Difference(float(value), p, min(1.0, (1 + (count == len(second))) / len(chosen)))
 
 
 def performance_profile(scores: Array, thresholds: Array) -> Array:

@@ -1,10 +1,10 @@
-"""The scores as a Markdown table, for a terminal, an issue or a README."""
+"""The scores and their differences as Markdown tables, for a terminal, an issue or a README."""
 
 from __future__ import annotations
 
 import math
 
-from gemrl.analysis.report.summary import Record, score_rows
+from gemrl.analysis.report.summary import Record, difference_rows, score_rows
 from gemrl.analysis.results.collection import Collection
 from gemrl.core.text import counted
 
@@ -21,7 +21,28 @@ def score_table(collection: Collection) -> str:
         found = [rows.get((env, method)) for method in methods]
         cells = ["" if row is None else _cell(row, best=row["mean"] == best) for row in found]
         lines.append(_line(f"{env} ({_runs(collection, env)})", *cells))
-    return "\n".join([*lines, "", "Mean ± standard deviation over runs of the returns in the last tenth of training."])
+    note = "Mean ± sample standard deviation over runs; a run's score is the mean return of its last three evaluations."
+    return "\n".join([*lines, "", note, *_differences(collection)])
+
+
+def _differences(collection: Collection) -> list[str]:
+    """A table of how the methods differ from the reference on each task, with what may be said of it, and its legend."""
+    rows = difference_rows(collection)
+    if not rows:
+        return []
+    head = _line("task", f"beside {rows[0]['reference']}", "difference", "p (smallest possible)", "verdict")
+    lines = [
+        _line(
+            row["env"],
+            f"{row['method']} ({row['fields']})",
+            f"{row['value']:+,.{digits(row['value'])}f}",
+            f"{row['p']:.2g} ({row['least']:.2g})",
+            row["verdict"],
+        )
+        for row in rows
+    ]
+    legend = "Differences of mean scores, with the exact permutation test: clear up to p = 0.05, likely up to 0.1."
+    return ["", head, "|---" * 5 + "|", *lines, "", legend]
 
 
 def _line(*cells: str) -> str:

@@ -85,6 +85,7 @@ def contents(collection: Collection, title: str, *, videos: bool, others: Sequen
         "otherMethods": [{"name": name, **style[name]._asdict()} for name in dict.fromkeys(o["method"] for o in others)],
         "envs": envs,
         "scores": summary.score_rows(collection),
+        "differences": summary.difference_rows(collection),
         "overall": summary.overall(collection),
         "shared": summary.shared_rows(collection, others),
         "cost": summary.cost_rows(collection),

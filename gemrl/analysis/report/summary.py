@@ -14,6 +14,7 @@ from gemrl.analysis.results.collection import Collection
 from gemrl.analysis.results.run import Run, stacked
 from gemrl.analysis.results.scales import scale
 from gemrl.core.mappings import differences
+from gemrl.core.text import counted
 
 CURVE_RESAMPLES = 1000
 PROFILE_POINTS, EFFICIENCY_POINTS = 201, 41
@@ -57,8 +58,24 @@ def score_rows(collection: Collection) -> list[Record]:
             area = statistics.area_under_curve(steps[until], values[:, until]).mean() if until.any() else np.nan
             row = {"env": env, "method": method, "runs": len(group), "step": last, "mean": middle.value}
             row |= {"std": statistics.std(scores)[0], "low": middle.low, "high": middle.high, "iqm": statistics.iqm(scores)}
+            row |= {"last": np.mean([run.last(last) for run in group])}
             row |= {"area": area, "error": np.mean([run.error(last) for run in group])}
             rows.append(row | {"normalised": statistics.normalised(middle.value, *np.array(bounds[:2]))})
+    return rows
+
+
+def difference_rows(collection: Collection) -> list[Record]:
+    """A row per environment and method: how its mean score differs from the reference's there, and what may be said of it."""
+    rows, baseline = [], reference(collection)
+    for env in collection.envs:
+        theirs = collection.scores(baseline, env)
+        for method in collection.methods:
+            ours = collection.scores(method, env)
+            if method != baseline and len(ours) and len(theirs):
+                found = statistics.permutation_test(ours, theirs)
+                row: Record = {"env": env, "method": method, "reference": baseline, "runs": len(ours), "others": len(theirs)}
+                row |= {"fields": _how_different(collection.of(baseline, env)[0], collection.of(method, env)[0])}
+                rows.append(row | found._asdict() | {"verdict": found.verdict})
     return rows
 
 
@@ -176,6 +193,12 @@ def _fields(first: Run, second: Run) -> list[tuple[str, Any, Any]]:
         family = {"family": RECIPES[algo].family} if algo in RECIPES else {}
         sides.append(family | run.recipe)
     return [(name, *pair) for name, pair in differences(*sides).items()]
+
+
+def _how_different(first: Run, second: Run) -> str:
+    """In how many fields two recipes differ, or that they are of different families."""
+    found = _fields(first, second)
+    return "another family" if "family" in {name for name, *_ in found} else counted(len(found), "field")
 
 
 def _by_task(collection: Collection, method: str) -> list[tuple[str, dict[str, Any]]]:

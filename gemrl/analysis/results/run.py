@@ -16,8 +16,8 @@ from gemrl.core.exceptions import RunFolderError
 from gemrl.experiments import run_folder
 from gemrl.experiments.run_logs import Timing, read_evaluations, read_timings
 
-SCORED_FRACTION = 0.1
-"""The score of a run is the mean return of the evaluations in this last fraction of training (at least the last one)."""
+SCORED = 3
+"""The score of a run is the mean return of this many last evaluations, since a single one may be far from its neighbours."""
 
 
 def task_name(env: str) -> str:
@@ -78,11 +78,14 @@ class Run:
         return self.timing.steps / self.timing.seconds if self.timing else None
 
     def score(self, step: int) -> float:
-        """The mean return of the evaluations in the last tenth of training up to `step`."""
-        steps, returns = self.evaluations["step"], self.evaluations["return_mean"]
-        until = steps <= step
-        late = until & (steps > (1 - SCORED_FRACTION) * step)
-        return float(returns[late].mean() if late.any() else returns[until][-1:].mean() if until.any() else np.nan)
+        """The mean return of the last three evaluations up to `step`, or of as many as there are."""
+        until = self.evaluations["step"] <= step
+        return float(self.evaluations["return_mean"][until][-SCORED:].mean()) if until.any() else np.nan
+
+    def last(self, step: int) -> float:
+        """The return of the last evaluation up to `step`."""
+        until = self.evaluations["step"] <= step
+        return float(self.evaluations["return_mean"][until][-1]) if until.any() else np.nan
 
     def error(self, step: int) -> float:
         """The estimation error of the last evaluation up to `step`."""

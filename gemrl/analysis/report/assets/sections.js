@@ -23,8 +23,8 @@ function scores() {
     columns.push({ ...numbers("all tasks, normalised IQM", "overall", middle), best: best("overall") });
   return [
     note(
-      "Mean ± standard deviation over runs, as in the paper, and the bootstrap 95% interval of the mean. The score of a run is the " +
-        "mean return of its evaluations in the last tenth of training. With fewer than five runs the intervals are too narrow.",
+      "Mean ± sample standard deviation over runs, and the bootstrap 95% interval of the mean. The score of a run is the " +
+        "mean return of its last three evaluations. With fewer than five runs the intervals are too narrow.",
     ),
     table([method, ...columns], rows, { label: "Scores" }),
     folded(
@@ -44,6 +44,7 @@ function allScores() {
     low: "95% low",
     high: "95% high",
     iqm: "IQM",
+    last: "last evaluation",
     area: "area under curve",
   };
   const columns = Object.entries({ ...plain, normalised: "normalised", error: "estimation error" });
@@ -56,6 +57,28 @@ function allScores() {
 function scales() {
   const line = ({ id, scale }) => `${id}: ${number(scale.low)} and ${number(scale.high)}. ${scale.source}.`;
   return el("ul", { class: "note" }, ...data.envs.map((env) => el("li", {}, line(env))));
+}
+
+function differences() {
+  if (!data.differences.length) return null;
+  const columns = [
+    task,
+    method,
+    words(`fields that differ from ${data.differences[0].reference}`, "fields"),
+    numbers("runs", "runs", (row) => `${row.runs} and ${row.others}`),
+    numbers("difference", "value"),
+    numbers("p", "p", (row) => row.p.toPrecision(2)),
+    numbers("smallest possible p", "least", (row) => row.least.toPrecision(2)),
+    words("verdict", "verdict"),
+  ];
+  return [
+    note(
+      `How much higher the mean score is than that of ${data.differences[0].reference}, and the p-value of the exact permutation ` +
+        "test. Up to 0.05 a difference is called clear, up to 0.1 likely, otherwise it is not shown. " +
+        "With three runs each, p cannot be below 0.1.",
+    ),
+    table(columns, data.differences, { label: "Differences by task" }),
+  ];
 }
 
 function curves() {
@@ -159,6 +182,7 @@ function missing() {
 
 const sections = {
   scores: ["Scores", scores],
+  differences: ["Differences by task", differences],
   curves: ["Learning curves", curves],
   overall: ["Over all tasks", overall],
   others: ["External results", others],
