@@ -147,8 +147,8 @@ def test_default_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys:
         (["train", "Pendulum-v1", "--set", "gama=1"], "unknown field 'gama'; did you mean 'gamma'?"),
         (["train", "Pendulum-v1", "--set", "gamma=x"], "gamma: 'x' is not a Python literal"),
         (
-            ["train", "CartPole-v1", "--set", "tau=1"],
-            "tau is a field of other algorithms, not of this one",
+            ["train", "CartPole-v1", "--set", "policy_delay=1"],
+            "policy_delay is a field of other algorithms, not of this one",
         ),
         (["train", "--set", "depth=3", "Pendulum-v1"], "ENV (it comes first, before --set, --env-args and --data)"),
         (["train", "Pendulum-v1", "--seed", "4294967296"], "from 0 to 4,294,967,295"),

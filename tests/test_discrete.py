@@ -212,6 +212,19 @@ def test_only_new_rows_are_refreshed_until_the_targets_are_copied() -> None:
     np.testing.assert_allclose(memory.q_next[:, 0, :45], expected, rtol=1e-4, atol=1e-5)
 
 
+def test_targets_move_by_tau() -> None:
+    """theta' <- 0.6 theta + 0.4 theta', and the values of all rows are those of the moved networks."""
+    recipe = small("gem-discrete-paper", depth=5)
+    learner, memory = init_learner(recipe, LAYOUT, seed=0), random_memory()
+    learner = eqx.tree_at(lambda x: x.targets, learner, init_learner(recipe, LAYOUT, seed=5).networks)
+    moved, memory = discrete_update(recipe, learner, memory, True)
+    leaves = (jax.tree.leaves(networks) for networks in (learner.networks, learner.targets, moved.targets))
+    for online, before, after in zip(*leaves, strict=True):
+        np.testing.assert_allclose(after, 0.6 * np.asarray(online) + 0.4 * np.asarray(before), rtol=1e-5, atol=1e-7)
+    expected = state_values(recipe, moved, memory.rows.next_observation[0, :40])
+    np.testing.assert_allclose(memory.q_next[:, 0, :40], expected, rtol=1e-4, atol=1e-5)
+
+
 def test_the_networks_that_act() -> None:
     """The mean over groups of the smallest value, the first network, or the students, which come last."""
     q = np.arange(2 * 2 * 1 * 3, dtype=np.float32).reshape(2, 2, 1, 3) * [[[[1, -1, 1]]]]
@@ -265,7 +278,7 @@ TESTED_ABOVE = {
     "acting",
     "anchor",
 }
-TESTED_ABOVE |= {"normalize_observations", "normalize_rewards"}
+TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "tau"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 OUTSIDE_OF_ROUNDS = {
     "exploration_final_eps",

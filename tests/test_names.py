@@ -118,7 +118,7 @@ def test_every_argument_of_load_is_accepted_or_explained() -> None:
 def test_no_explained_name_is_stale() -> None:
     """Every explained argument is one of Stable-Baselines3, and of no recipe, except those that only some recipes have."""
     assert {*ARGUMENTS} <= set(itertools.chain(*map(arguments_of, CLASSES)))
-    assert set(SB3_NAMES) & FIELDS == {"tau", "exploration_initial_eps"}
+    assert set(SB3_NAMES) & FIELDS == {"exploration_initial_eps"}
 
 
 def test_the_page_lists_every_argument_with_its_explanation() -> None:

@@ -272,6 +272,8 @@ def test_differences_between_discrete_algorithms() -> None:
     assert difference(RECIPES["dqn"], RECIPES["clipped-ddqn"]).keys() == {"n_critics", "bootstrap", "acting"}
     assert difference(RECIPES["dqn"], RECIPES["ebu"]).keys() == {"targets"}
     assert difference(RECIPES["dqn"], RECIPES["emdqn"]).keys() == {"anchor"}
+    paper = {"learning_rate", "batch_size", "train_freq", "gradient_steps", "target_update_interval", "tau"}
+    assert difference(gem, RECIPES["gem-discrete-paper"]).keys() == paper
     assert difference(gem, RECIPES["gem-discrete-released"]).keys() == {"planner", "alpha", "students"}
     for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step"):
         assert len(difference(gem, RECIPES[f"gem-discrete-{name}"])) == 1
@@ -280,6 +282,8 @@ def test_differences_between_discrete_algorithms() -> None:
 @pytest.mark.parametrize(("layout", "env_id"), [(ATARI, "ALE/Pong-v5"), (ATARI, ""), (MINATAR, "MinAtar/Breakout-v1")])
 def test_a_preset_is_the_same_for_all_discrete_algorithms(layout: Layout, env_id: str) -> None:
     for name, plain in DISCRETE.items():
+        if name == "gem-discrete-paper":  # it keeps the paper's numbers
+            continue
         preset = plain.for_environment(env_id, layout)
         changes = difference(plain, preset)
         assert changes.keys() <= {*IMAGES, "evaluation_eps", "reward_bound"}, name
@@ -287,6 +291,14 @@ def test_a_preset_is_the_same_for_all_discrete_algorithms(layout: Layout, env_id
             field: getattr(DISCRETE["gem-discrete"].for_environment(env_id, layout), field) for field in changes
         }
         assert difference(preset, DISCRETE["dqn"].for_environment(env_id, layout)) == difference(plain, DISCRETE["dqn"])
+
+
+def test_on_atari_the_paper_s_recipe_has_its_numbers_and_the_rest_of_the_preset() -> None:
+    preset = DISCRETE["gem-discrete-paper"].for_environment("ALE/MsPacman-v5", ATARI)
+    assert (preset.target_update_interval, preset.tau, preset.train_freq, preset.gradient_steps) == (100, 0.6, 100, 200)
+    assert (preset.learning_rate, preset.batch_size, preset.buffer_size, preset.gamma) == (1e-3, 100, 100_000, 0.99)
+    assert (preset.adam_epsilon, preset.learning_starts, preset.exploration_final_eps) == (1.5e-4, 20_000, 0.01)  # Rainbow's
+    assert (preset.evaluation_eps, preset.reward_bound) == (0.001, 1.0)
 
 
 def test_the_preset_of_atari() -> None:
@@ -311,6 +323,7 @@ def test_the_preset_of_atari() -> None:
         ("gem", Layout((1,), 1, 4, "int32", states=16), "gem-tabular"),
         ("gem-no-tbp", ATARI, "gem-discrete-no-tbp"),
         ("gem-released", MINATAR, "gem-discrete-released"),
+        ("gem-paper", ATARI, "gem-discrete-paper"),
         ("dqn", Layout((1,), 1, 4, "int32", states=16), "dqn"),
     ],
 )

@@ -132,6 +132,7 @@ OTHER_VALUES: dict[str, Any] = {
     "body": Perceptron((8,), layer_norm=False),
     "n_critics": 2,
     "target_entropy_scale": 0.1,
+    "initial_temperature": 0.1,
     "max_grad_norm": 0.1,
     "policy_delay": 2,
     "adam_beta1": 0.5,

@@ -101,7 +101,7 @@ def test_space_in_a_toml_file(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("[gama]\nlow = 0.5\nhigh = 1.0", "unknown field 'gama'; did you mean 'gamma'?"),
-        ("[tau]\nlow = 0.5\nhigh = 1.0", "tau is a field of other algorithms, not of this one"),
+        ("[adam_epsilon]\nlow = 0.5\nhigh = 1.0", "adam_epsilon is a field of other algorithms, not of this one"),
         ("[gamma]\nlow = 0.5\nhihg = 1.0", "did you mean 'high'?"),
         ("[gamma]\nlow = 0.5", "must have low and high (and may have log), or choices"),
         ("[gamma]\nlow = 0.5\nhigh = 2.0", "gamma must be a number from 0 to 1, not 2.0"),

@@ -18,9 +18,9 @@ from gemrl.core.arrays import Array
 
 
 def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due: bool) -> tuple[Learner, Memory]:
-    """Algorithm 2. If due, copies the target networks and refreshes all rows, else only new ones; then plans returns."""
+    """Algorithm 2. If due, moves the target networks and refreshes all rows, else only new ones; then plans returns."""
     if due:
-        learner = freezing(eqx.tree_at(lambda x: x.targets, learner, learner.networks))
+        learner = freezing(move_targets(recipe, learner))
     if recipe.targets.stored:
         if due:
             memory = plan(refresh(recipe, learner, memory, memory.size), recipe.targets.planner)
@@ -31,6 +31,15 @@ def update_memory(recipe: DiscreteRecipe, learner: Learner, memory: Memory, due:
         memory = plan(refresh(recipe, learner, memory, memory.size), recipe.anchor.planner)
         memory = with_best_returns(memory)
     return learner, memory
+
+
+def move_targets(recipe: DiscreteRecipe, learner: Learner) -> Learner:
+    """theta' <- tau theta + (1 - tau) theta'; a copy if tau is 1."""
+
+    def moved(target: Array, online: Array) -> Array:
+        return recipe.tau * online + (1 - recipe.tau) * target
+
+    return eqx.tree_at(lambda x: x.targets, learner, jax.tree.map(moved, learner.targets, learner.networks))
 
 
 def refresh(recipe: DiscreteRecipe, learner: Learner, memory: Memory, stale: Array, at_once: int | None = None) -> Memory:

@@ -48,14 +48,14 @@ class SoftLearner(eqx.Module):
 
 
 def init_learner(recipe: SoftRecipe, layout: Layout, seed: int) -> SoftLearner:
-    """Networks, targets, temperature 1 and optimizers before the first step."""
+    """Networks, targets, temperature and optimizers before the first step."""
     rng = stream(seed, "networks")
     observation, action = seen_size(layout), layout.action
     actor = GaussianActor(build(recipe.body, rng, observation, 2 * action))
     inputs = observation + action
     members = tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(recipe.n_critics))
     critics = Critics(members, vision_of(rng, layout))
-    temperature = np.zeros((), np.float32)
+    temperature = np.asarray(np.log(recipe.initial_temperature), np.float32)
     learner = SoftLearner(
         actor,
         critics,

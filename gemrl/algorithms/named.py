@@ -18,6 +18,7 @@ from gemrl.algorithms.recipes.discrete import (
     EMDQN,
     GEM2_DISCRETE,
     GEM_DISCRETE,
+    PAPER_DISCRETE,
     RELEASED,
     DiscreteRecipe,
 )
@@ -117,6 +118,15 @@ _add(
     compared_with="gem-discrete",
     stands_for="gem2",
     variant_of="gem2",
+)
+_add(
+    _DISCRETE,
+    "gem-discrete-paper",
+    "gem-discrete with the paper's numbers: u = 100, tau 0.6, 200 updates with minibatches of 100, lr 1e-3",
+    PAPER_DISCRETE,
+    compared_with="gem-discrete",
+    stands_for="gem-paper",
+    variant_of="gem",
 )
 _add(
     _DISCRETE,

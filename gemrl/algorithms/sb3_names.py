@@ -9,7 +9,7 @@ _ADAM = "not available: the optimizer is Adam"
 
 ARGUMENTS = {
     "action_noise": "here it is exploration_noise, the standard deviation for actions in [-1, 1]; 0 turns it off; sac has none",
-    "ent_coef": "here it is learned, so that the entropy reaches the target that target_entropy_scale sets",
+    "ent_coef": "here it is learned: it starts at initial_temperature, and target_entropy_scale sets the entropy that it aims at",
     "exploration_fraction": "here it is exploration_steps, in environment steps",
     "exploration_initial_eps": "here it is always 1",
     "n_steps": "here it is depth; sac always has one step",
@@ -20,7 +20,6 @@ ARGUMENTS = {
     "sde_sample_freq": _NO_SDE,
     "stats_window_size": "here it is always 100 episodes",
     "target_entropy": "here it is target_entropy_scale, times minus the number of action dimensions",
-    "tau": "here it is always 1 with discrete actions: target networks are copied",
     "use_sde": _NO_SDE,
     "use_sde_at_warmup": _NO_SDE,
     "_init_setup_model": "not available: the constructor always makes the networks",

@@ -38,6 +38,7 @@ class DiscreteRecipe(BaseRecipe):
         False, "act with the policy of the round before while a round computes, so that the environment does not wait", bool
     )
     target_update_interval: int = number(256, "environment steps between updates of the target networks")
+    tau: float = number(1.0, "how far target networks move toward the online ones at each update; 1: they are copied", 0, 1)
     exploration_final_eps: float = number(0.04, "final fraction of random actions in training", 0, 1)
     exploration_steps: int = number(8_000, "steps after the warm-up over which this fraction falls from 1", 1)
     evaluation_eps: float = number(0.0, "fraction of random actions in evaluations", 0, 1)
@@ -106,11 +107,14 @@ class DiscreteRecipe(BaseRecipe):
         return self.n_networks * count_weights(inputs, self.net_arch)
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
-        """The recipe with the preset for Atari or MinAtar, which is the same for all discrete algorithms."""
+        """The recipe with the preset for Atari or MinAtar, which is the same for all discrete algorithms.
+
+        A recipe that has its own value of a field keeps it.
+        """
         if not layout.is_image:
             return self
-        chosen = self.but(**(IMAGES if layout.large_image else MINATAR))
-        return chosen.but(**ATARI) if is_atari(env_id) else chosen
+        preset = (IMAGES if layout.large_image else MINATAR) | (ATARI if is_atari(env_id) else {})
+        return self.but(**{name: value for name, value in preset.items() if getattr(self, name) == getattr(GEM_DISCRETE, name)})
 
 
 LARGEST_VECTOR = 512
@@ -149,4 +153,8 @@ DUELING = DDQN.but(dueling=True)
 CLIPPED = DQN.but(n_critics=2, bootstrap=FirstChoice(), acting=FirstNetwork())
 EMDQN = DQN.but(anchor=BestReturn())
 EBU = DQN.but(targets=Planned(Backward()))
+PAPER_DISCRETE = GEM_DISCRETE.but(
+    learning_rate=1e-3, batch_size=100, train_freq=100, gradient_steps=200, target_update_interval=100, tau=0.6
+)
+"""The paper's numbers for continuous control, which it keeps on Atari. Its authors' release does not."""
 RELEASED = GEM_DISCRETE.but(planner=TwinReleased(1000), alpha=1.0, students=True)

@@ -38,6 +38,7 @@ class SoftRecipe(BaseRecipe):
     body: Body = choice(Perceptron((256, 256), layer_norm=False), "hidden layers of actor and critics", Body)
     n_critics: int = number(2, "critics; the smallest value is used")
     target_entropy_scale: float = number(1.0, "the target entropy is minus this times the number of action dimensions", 0)
+    initial_temperature: float = number(1.0, "weight of the entropy before the first update, from which it is learned", 1e-6)
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
     hindsight: int = number(
@@ -55,8 +56,13 @@ class SoftRecipe(BaseRecipe):
         return self.n_critics * self.body.least_weights(1 if layout.is_image else layout.size)
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
-        """The recipe with the preset for images."""
-        return self.but(**image_preset(self.train_freq, layout), normalize_observations=False) if layout.is_image else self
+        """The recipe with the preset for images.
+
+        With its few updates the temperature would stay near 1 for thousands of steps, and the policy near uniform.
+        """
+        if not layout.is_image:
+            return self
+        return self.but(**image_preset(self.train_freq, layout), initial_temperature=0.1, normalize_observations=False)
 
 
 CROSSQ = SoftRecipe(learning_rate=1e-3, policy_delay=3, adam_beta1=0.5, joint_critics=True, body=BatchRenormalized((512, 512)))

@@ -66,8 +66,9 @@ def score_rows(collection: Collection) -> list[Record]:
 
 def difference_rows(collection: Collection) -> list[Record]:
     """A row per environment and method: how its mean score differs from the reference's there, and what may be said of it."""
-    rows, baseline = [], reference(collection)
+    rows: list[Record] = []
     for env in collection.envs:
+        baseline = reference(collection)
         theirs = collection.scores(baseline, env)
         for method in collection.methods:
             ours = collection.scores(method, env)

@@ -64,17 +64,15 @@ function differences() {
   const columns = [
     task,
     method,
-    words(`fields that differ from ${data.differences[0].reference}`, "fields"),
-    numbers("runs", "runs", (row) => `${row.runs} and ${row.others}`),
+    words("differs in", "fields"),
     numbers("difference", "value"),
-    numbers("p", "p", (row) => row.p.toPrecision(2)),
-    numbers("smallest possible p", "least", (row) => row.least.toPrecision(2)),
+    numbers("p (smallest possible)", "p", (row) => `${row.p.toPrecision(2)} (${row.least.toPrecision(2)})`),
     words("verdict", "verdict"),
   ];
   return [
     note(
       `How much higher the mean score is than that of ${data.differences[0].reference}, and the p-value of the exact permutation ` +
-        "test. Up to 0.05 a difference is called clear, up to 0.1 likely, otherwise it is not shown. " +
+        "test, with the smallest one that so many runs can have. Up to 0.05 a difference is called clear, up to 0.1 likely, otherwise it is not shown. " +
         "With three runs each, p cannot be below 0.1.",
     ),
     table(columns, data.differences, { label: "Differences by task" }),
