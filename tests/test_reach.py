@@ -13,7 +13,7 @@ from gemrl.agents.continuous import train_round
 from gemrl.agents.drawing import draw_round
 from gemrl.agents.learner import init_learner
 from gemrl.agents.memory.reach import Pool, Trajectories, newest, reached
-from gemrl.agents.memory.ring import Memory, RowIndex
+from gemrl.agents.memory.ring import Memory, RowIndex, empty_rows
 from gemrl.algorithms.planning import LambdaReturn, NStep, Planner, Single, Stopping, Twin, TwinReleased
 from gemrl.algorithms.targets import Planned
 from tests.compiled import draw, insert, plan, refresh
@@ -93,13 +93,30 @@ def test_over_all_pools_rows_are_drawn_uniformly() -> None:
 
 def test_a_pool_has_few_whole_trajectories() -> None:
     memory = ring((40,), seed=2)
-    rows, trajectories = 20, int(in_time(memory, 0)[:-1].sum()) + 1
+    rows, ends = 20, np.flatnonzero(in_time(memory, 0)[:-1])
+    lengths = np.diff([-1, *ends, 39])
+    trajectories = len(lengths)
     found = drawn_rows(memory, rows)
     first = np.asarray(Trajectories.of(memory).first)[0][np.asarray(found.offset)]
-    most = int(np.ceil(rows * trajectories / 40))
+    most = int(np.ceil(rows / ((lengths**2).sum() / 40)))
     assert 1 < max(len(set(pool)) for pool in first) <= most < trajectories
     position = (np.asarray(memory.head)[0] - 40 + np.asarray(found.offset)) % CAPACITY
     np.testing.assert_array_equal(position, found.position)
+
+
+def test_a_pool_has_about_as_many_rows_as_wanted_however_long_its_trajectories_are() -> None:
+    """Some are 30 times as long as others, and drawn 30 times as often."""
+    capacity, lengths = 4000, [60, 2] * 64
+    last = np.zeros((1, capacity), bool)
+    last[0, np.cumsum(lengths) - 1] = True
+    filled = sum(lengths)
+    rows = empty_rows(1, capacity, LAYOUT)._replace(last=last)
+    memory = insert(Memory.empty(1, capacity, LAYOUT, 2), rows, jnp.array([filled]))
+    pools = jax.vmap(lambda key: Pool.drawn(memory, key, 600))(jax.random.split(jax.random.key(0), 300))
+    used = np.arange(600) < np.asarray(pools.count)[:, None]
+    totals = (np.asarray(pools.length) * used).sum(axis=1)
+    assert abs(totals.mean() - 600) < 60  # it is rounded up to whole trajectories
+    assert (np.asarray(pools.count) == 11).all()
 
 
 def test_a_small_memory_is_drawn_from_as_a_whole() -> None:

@@ -61,8 +61,9 @@ class Pool(NamedTuple):
         found, row, filled = Trajectories.of(memory), jnp.arange(memory.capacity), memory.size.sum()
         index = draw(memory, key, (rows,), planned=False)  # a row that is drawn from all rows says which trajectory it is
         first, last = (x[index.lane, index.offset] for x in found)
-        number = ((found.first == row) & (row < memory.size[:, None])).sum()
-        count = jnp.ceil(rows * (number / jnp.maximum(filled, 1))).astype(int)
+        # Long trajectories are drawn more often, so what is drawn is longer than the mean of all: a mean over rows.
+        length = jnp.where(row < memory.size[:, None], found.last - found.first + 1, 0).sum(dtype=jnp.float32)
+        count = jnp.ceil(rows * (filled / jnp.maximum(length, 1))).astype(int)
         return Pool(index.lane, first, last - first + 1, jnp.clip(count, 1, rows), filled <= rows)
 
     def draw(self, memory: Memory, key: Array, shape: tuple[int, ...]) -> RowIndex:
