@@ -77,7 +77,7 @@ def refresh_flops(recipe: Recipe | SoftRecipe) -> float:
 
 def step_gflop(name: str, steps: int) -> float:
     """GFLOP per environment step, on average over a run of this many steps."""
-    recipe: Any = RECIPES[name]
+    recipe: Any = RECIPES[name].for_environment("HalfCheetah-v5", LAYOUT)
     trained = max(0, steps - recipe.learning_starts) / steps
     cost = gradient_flops(recipe) * recipe.gradient_steps / recipe.train_freq * trained
     if each := refresh_flops(recipe):

@@ -141,7 +141,7 @@ def growth(results: Results) -> str:
         for name, title in SIZES.items()
         for value, times in growing(results, name)
     ]
-    return table("| | | round, ms | refresh, ms | plan, ms |", rows)
+    return table("| | | round, ms | refresh of all rows, ms | plan, ms |", rows)
 
 
 def memories(results: Results) -> str:
@@ -194,9 +194,10 @@ def waiting(results: Results) -> str:
     starts, start = results["starts"], medians(results["starts"]["seconds"])
     return (
         f"- **Overlap**: {slow['steps']:,} steps of GEM in an environment that takes {slow['pause']:.0f} ms more per step, "
-        f"two threads: environment {times['environment']:.1f} s, everything else {times['rest']:.1f} s, one after the other "
-        f"{times['apart']:.1f} s; with `overlap=True` {times['together']:.1f} s, {overlapping(results):.2f} times the longer of "
-        f"both.\n- **Other numbers**: from the start of `gemrl train` to the end of the first round {starts['first']:.1f} s when "
+        f"{slow['threads']} threads: environment {times['environment']:.1f} s, everything else {times['rest']:.1f} s, one after "
+        f"the other {times['apart']:.1f} s; with `overlap=True` {times['together']:.1f} s, {overlapping(results):.2f} times the "
+        f"longer of both.\n"
+        f"- **Other numbers**: from the start of `gemrl train` to the end of the first round {starts['first']:.1f} s when "
         f"its programs must be compiled, then {start['same numbers']:.1f} s, and {start['other numbers']:.1f} s with another "
         f"learning rate, gamma, tau, alpha and noise; these runs compiled {starts['compiled']} programs."
     )

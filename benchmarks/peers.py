@@ -100,7 +100,7 @@ def overlap(size: Size) -> dict[str, Any]:
     """Times rounds that overlap with a slow environment. Runs in a child process."""
     from benchmarks.overlap import repeated
 
-    return repeated(PAUSE, size.slow_steps, size.growth_repeats)
+    return repeated(PAUSE, size.slow_steps, size.growth_repeats) | {"threads": len(processors())}
 
 
 def starts(size: Size) -> dict[str, Any]:
@@ -201,7 +201,7 @@ def main() -> None:
     )
     options = parser.parse_args()
     size, root = (QUICK, Path("runs/quick")) if options.quick else (Size(), Path())
-    counts = [count for count in options.threads if count <= len(processors())]
+    counts = sorted({1, *(count for count in options.threads if count <= len(processors()))})
     results = measured_again(page.read(root), options.only, size, counts) if options.only else measured(size, counts)
     page.save(results, root)
     page.write(root)

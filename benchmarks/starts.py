@@ -25,7 +25,7 @@ def others(repeat: int) -> dict[str, float]:
     little = 0.001 * repeat
     return {
         "learning_rate": 1e-3 + little / 10,
-        "gamma": 0.98 + little,
+        "gamma": 0.95 + little,
         "tau": 0.5 + little,
         "alpha": 0.5 + little,
         "target_policy_noise": 0.1 + little,

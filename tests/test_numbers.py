@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from gemrl.analysis import statistics
-from gemrl.analysis.results.run import SCORED
-from gemrl.experiments.run_logs import read_evaluations
+from gemrl.experiments.run_logs import SCORED, read_evaluations
 
 ROOT = Path(__file__).parents[1]
 PAGES = {name: ROOT / name for name in ("README.md", *(f"docs/results/{page}.md" for page in ("continuous", "discrete")))}

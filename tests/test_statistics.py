@@ -78,6 +78,7 @@ def test_smallest_p_value_is_that_of_groups_far_apart(count: int, others: int, l
     assert apart.least == pytest.approx(least)
     assert apart.verdict == ("clear" if least <= 0.05 else "likely" if least <= 0.1 else "not shown")
     assert statistics.permutation_test(np.ones(count), np.ones(others)).p == 1
+    assert statistics.permutation_test(np.full(count, np.nan), np.ones(others)).verdict == "not shown"
 
 
 def test_permutation_test_of_many_runs_tries_random_divisions(rng: np.random.Generator) -> None:

@@ -192,7 +192,7 @@ _ladder(
         "gem with a warm-up of 5,000 steps",
         "+ a Gaussian policy",
         "+ the stopping rule, with one pair of critics",
-        "+ critics with batch renormalization that value both ends of rollouts in one pass",
+        "+ CrossQ's critics and its numbers: batch renormalization, both ends in one pass, 512 wide, one update",
         "+ state-action embeddings",
         "+ an alpha that sets itself",
         "+ an averaged policy, which gives gem2",

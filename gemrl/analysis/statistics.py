@@ -95,7 +95,7 @@ class Difference(NamedTuple):
 
     value: float
     p: float
-    """Two-sided p-value of the exact permutation test: the share of all divisions of the runs that differ at least as much."""
+    """Two-sided p-value of the permutation test: the share of all divisions of the runs that differ at least as much."""
     least: float
     """The smallest p-value that so many runs can have."""
 
@@ -113,8 +113,13 @@ DIVISIONS = 200_000
 
 
 def permutation_test(first: Array, second: Array) -> Difference:
-    """The difference of the means of two methods' runs on a task, and its exact permutation test. [n], [m] -> difference."""
+    """The difference of the means of two methods' runs on a task, and its permutation test. [n], [m] -> difference.
+
+    It is exact unless there are more than DIVISIONS divisions. A method without runs differs from none.
+    """
     first, second = (runs[np.isfinite(runs)] for runs in (first, second))
+    if not (len(first) and len(second)):
+        return Difference(np.nan, 1.0, 1.0)
     together, count = np.concatenate([first, second]), len(first)
     value = first.mean() - second.mean()
     number = comb(len(together), count)

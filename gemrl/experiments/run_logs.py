@@ -25,6 +25,9 @@ EVALUATION_COLUMNS = ("step", "return_mean", "return_std", "length_mean", "estim
 EVALUATIONS, PROGRESS = LOGS = ("evaluations.csv", "progress.csv")
 """The files that Recorder writes."""
 
+SCORED = 3
+"""The score of a run is the mean return of this many last evaluations, since a single one may be far from its neighbours."""
+
 PROGRESS_INTERVAL = 1000
 """Steps between lines of progress.csv."""
 

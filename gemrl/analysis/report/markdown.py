@@ -30,7 +30,7 @@ def _differences(collection: Collection) -> list[str]:
     rows = difference_rows(collection)
     if not rows:
         return []
-    head = _line("task", f"beside {rows[0]['reference']}", "difference", "p (smallest possible)", "verdict")
+    head = _line("task", "method", f"difference from {rows[0]['reference']}", "p (smallest possible)", "verdict")
     lines = [
         _line(
             row["env"],
@@ -41,7 +41,7 @@ def _differences(collection: Collection) -> list[str]:
         )
         for row in rows
     ]
-    legend = "Differences of mean scores, with the exact permutation test: clear up to p = 0.05, likely up to 0.1."
+    legend = "Differences of mean scores, with the permutation test: clear up to p = 0.05, likely up to 0.1."
     return ["", head, "|---" * 5 + "|", *lines, "", legend]
 
 

@@ -14,10 +14,7 @@ from gemrl.algorithms.registry import general_name
 from gemrl.core.env_names import id_of
 from gemrl.core.exceptions import RunFolderError
 from gemrl.experiments import run_folder
-from gemrl.experiments.run_logs import Timing, read_evaluations, read_timings
-
-SCORED = 3
-"""The score of a run is the mean return of this many last evaluations, since a single one may be far from its neighbours."""
+from gemrl.experiments.run_logs import SCORED, Timing, read_evaluations, read_timings
 
 
 def task_name(env: str) -> str:

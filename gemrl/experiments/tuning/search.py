@@ -20,14 +20,12 @@ from gemrl.algorithms.search_spaces import SearchSpace, check_space, default_spa
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from gemrl.core.literals import split_setting
+from gemrl.experiments.run_logs import SCORED
 from gemrl.experiments.studies.folder import PlannedRun, check_same_run, env_args, layout_of, plan_run
 from gemrl.experiments.studies.study import Entry, Study
 from gemrl.experiments.tuning.files import TRIALS
 
 SAMPLERS, PRUNERS = ("tpe", "random"), ("median", "none")
-
-SCORED = 3
-"""The score of a run is the mean of this many last evaluations."""
 
 
 class TrialRun(NamedTuple):
