@@ -139,6 +139,15 @@ LIMITS = {
 }
 
 
+def draws(table: Table) -> None:
+    """Tasks by recipe: score and deviation, then the score of each seed. On HalfCheetah `gem` is that of the main table."""
+    for task, *cells in table[1:]:
+        folders = ("mujoco/gem" if "Cheetah" in task else "trajectory-draws/gem"), "trajectory-draws/gem-trajectory_rows=20000"
+        for folder, cell in zip(folders, cells, strict=True):
+            found = scores(f"{folder}/{task}")
+            agree(cell, found.mean(), float(statistics.std(found[:, None])[0]), *found)
+
+
 def time_limits(table: Table) -> None:
     for title, returns, errors in table[1:]:
         name, _, depth = title.rpartition(" ")
@@ -158,6 +167,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "0": steps_table("halfcheetah-gem"),
         "td3": method_table("ladder", ""),
         "gem, depth 5": time_limits,
+        "HalfCheetah-v5, once more": draws,
     },
     "docs/results/discrete.md": {
         "gem-discrete": solving_table("cartpole", "CartPole-v1", 475),
