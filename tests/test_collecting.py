@@ -87,7 +87,7 @@ def test_scale_if_no_method_improves(tmp_path: Path) -> None:
     for algo, end in (("gem", -1400.0), ("td3", -1500.0)):
         write_run(tmp_path / algo, algo, "Mine-v0", 0, [-1000.0, end])
     found = collect(tmp_path)
-    assert scale(found, "Mine-v0") == (-1500, -1000, DECLINED)
+    assert scale(found, "Mine-v0") == (-1250, -1000, DECLINED)
     assert [row["normalised"] for row in score_rows(found)] == [0.2, 0]
     write_run(tmp_path / "flat", "sac", "Flat-v0", 0, [3.0, 3.0])
     assert scale(collect(tmp_path), "Flat-v0")[:2] == (3, 4)
@@ -101,7 +101,7 @@ def test_short_trials_do_not_determine_the_compared_step(tmp_path: Path, capsys:
     found = collect(tmp_path)
     assert found.final_step("Pendulum-v1") == 20_000
     (row,) = score_rows(found)
-    assert (row["method"], row["runs"], row["mean"]) == ("td3", 1, -100.0)
+    assert (row["method"], row["runs"], row["mean"]) == ("td3", 1, -300.0)
     assert [[run.last_step for run in found.shown(method, "Pendulum-v1")] for method in ("td3", "sac")] == [[20_000], [1_000]]
     assert len(found.left_out) == 2
     assert "0 ends at step 1,000, but runs on Pendulum-v1 are compared at step 20,000" in found.left_out[0]
@@ -116,7 +116,7 @@ def test_unfinished_runs_do_not_affect_the_scores_of_finished_ones(tmp_path: Pat
     write_run(tmp_path / "gem", "gem", "Hopper-v5", 0, range(100), every=10_000)
     write_run(tmp_path / "td3", "td3", "Hopper-v5", 0, [50], every=10_000, steps=1_000_000)
     found = collect(tmp_path)
-    assert [(row["method"], row["mean"], row["step"]) for row in score_rows(found)] == [("gem", 94.5, 1_000_000)]
+    assert [(row["method"], row["mean"], row["step"]) for row in score_rows(found)] == [("gem", 98.0, 1_000_000)]
     assert len(found.shown("td3", "Hopper-v5")) == 1
     assert "td3" not in score_table(found)
     assert curves(found, "Hopper-v5", "return_mean")["td3"]["mean"].tolist() == [50]
@@ -235,7 +235,7 @@ def test_study_determines_the_names_of_methods(tmp_path: Path) -> None:
 def test_estimation_errors_are_taken_at_the_compared_step(tmp_path: Path) -> None:
     write_run(tmp_path / "gem", "gem", "Hopper-v5", 0, [1.0, 2.0, 3.0, 4.0])
     write_run(tmp_path / "td3", "td3", "Hopper-v5", 0, [1.0, 2.0])
-    assert [(row["step"], row["mean"], row["error"]) for row in score_rows(collect(tmp_path))] == [(2000, 2, 2), (2000, 2, 2)]
+    assert [(row["step"], row["mean"], row["error"]) for row in score_rows(collect(tmp_path))] == [(2000, 1.5, 2), (2000, 1.5, 2)]
 
 
 def test_table_lists_what_it_leaves_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
