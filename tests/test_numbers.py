@@ -148,6 +148,19 @@ def draws(table: Table) -> None:
             agree(cell, found.mean(), float(statistics.std(found[:, None])[0]), *found)
 
 
+def by_step(folder: str) -> Check:
+    """Methods by step: the return of a single run."""
+
+    def check(table: Table) -> None:
+        steps = [int(cell.replace(",", "")) for cell in table[0][1:]]
+        for method, *cells in table[1:]:
+            run = evaluations(folder.format(method))
+            for step, cell in zip(steps, cells, strict=True):
+                agree(cell, run["return_mean"][run["step"] == step][0])
+
+    return check
+
+
 def time_limits(table: Table) -> None:
     for title, returns, errors in table[1:]:
         name, _, depth = title.rpartition(" ")
@@ -168,6 +181,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "td3": method_table("ladder", ""),
         "gem, depth 5": time_limits,
         "HalfCheetah-v5, once more": draws,
+        "gem, again": by_step("carracing/{}/CarRacing-v3/0"),
     },
     "docs/results/discrete.md": {
         "gem-discrete": solving_table("cartpole", "CartPole-v1", 475),
