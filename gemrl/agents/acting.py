@@ -22,24 +22,24 @@ class Policy(NamedTuple):
     actor: Actor | GaussianActor
     normalizer: Normalizer | None
     encoder: Encoder | None = None
-    average: Averaged | None = None
-    """What acts greedily in place of the newest networks; None if they do."""
+    steady: Averaged | None = None
+    """What acts greedily in place of the newest networks, an average or a policy that is held; None if they do."""
     vision: Vision | None = None
     """The encoder of images; None if observations are vectors."""
 
 
 def for_acting(policy: Policy) -> Policy:
     """A copy of the policy on the host, with its networks in their form for acting."""
-    actor, normalizer, encoder, average, vision = on_host(policy)
-    if average is not None:
-        average = average._replace(actor=average.actor.acting())
-    return Policy(actor.acting(), normalizer, encoder, average, vision)
+    actor, normalizer, encoder, steady, vision = on_host(policy)
+    if steady is not None:
+        steady = steady._replace(actor=steady.actor.acting())
+    return Policy(actor.acting(), normalizer, encoder, steady, vision)
 
 
 def act(recipe: Any, policy: Policy, observation: np.ndarray) -> np.ndarray:
-    """The policy's greedy actions in [-1, 1]; those of the average if there is one. [B, *O] -> [B, A]."""
+    """The greedy actions of the steady policy, if there is one, or of the newest, in [-1, 1]. [B, *O] -> [B, A]."""
     newest = Averaged(policy.actor, policy.encoder, policy.vision)
-    actor, encoder, vision = newest if policy.average is None else policy.average
+    actor, encoder, vision = newest if policy.steady is None else policy.steady
     return actor(seen_states(encoder, seen(vision, normalized(policy.normalizer, observation))))
 
 

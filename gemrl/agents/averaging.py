@@ -1,7 +1,10 @@
-"""The average of the policies of the newest gradient steps (Polyak and Juditsky, 1992), which evaluations and `predict` use.
+"""The policies that evaluations and `predict` use: an average of the newest ones, and the one that is held.
 
 A policy that is trained with a constant learning rate moves on with every step, and on tasks where a robot can fall its return
-jumps. The average moves slowly. It takes no part in training: exploration and targets use the newest policy.
+jumps: it walks, falls after some more gradient steps, and walks again. The average of the policies of the newest gradient steps
+(Polyak and Juditsky, 1992) moves slowly. And the policy whose training episodes had the best returns can be held until a later
+one does as well, or until it is old, much like the checkpoints of TD7 (Fujimoto et al., 2023). Neither takes part in training:
+exploration and targets use the newest policy.
 """
 
 from __future__ import annotations
@@ -12,13 +15,23 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from gemrl.agents.learner import Averaged, Learner
+from gemrl.agents.learner import Averaged, Held, Learner
 from gemrl.algorithms.recipes.continuous import Recipe
 from gemrl.core.arrays import Array
 
 
 def follow(recipe: Recipe, learner: Learner) -> Learner:
-    """The learner after a round, with its averages moved towards the newest networks, if it has any."""
+    """The learner after a round, with what it acts greedily with moved towards the newest networks, if that is anything else."""
+    learner = averaged(recipe, learner)
+    if learner.held is None:
+        return learner
+    policy, holding = learner.held
+    policy = jax.tree.map(lambda held, newest: jnp.where(holding, held, newest), policy, learner.newest)
+    return eqx.tree_at(lambda x: x.held, learner, Held(policy, holding))
+
+
+def averaged(recipe: Recipe, learner: Learner) -> Learner:
+    """The learner after a round, with its average moved towards the newest networks, if it has one."""
     if learner.average is None:
         return learner
     weight = newest_weight(recipe.policy_average, recipe.gradient_steps, learner.updates)
@@ -28,6 +41,13 @@ def follow(recipe: Recipe, learner: Learner) -> Learner:
 
     newest = Averaged(learner.actor, learner.encoder, learner.critics.vision)
     return eqx.tree_at(lambda x: x.average, learner, jax.tree.map(moved, learner.average, newest))
+
+
+@jax.jit
+def hold(learner: Learner) -> Learner:
+    """The learner with its newest policy, or the average of the newest ones, held; not before its first gradient step."""
+    copies = jax.tree.map(jnp.copy, learner.newest)  # a round overwrites its arguments, so no two may share an array
+    return eqx.tree_at(lambda x: x.held, learner, Held(copies, learner.updates > 0))
 
 
 def newest_weight(span: int, steps: int, updates: Any) -> Array:

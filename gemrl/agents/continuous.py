@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import optax
 
 from gemrl.agents.acting import Policy, act, explore, for_acting, sample
-from gemrl.agents.averaging import follow
+from gemrl.agents.averaging import follow, hold
 from gemrl.agents.calibration import next_alpha
 from gemrl.agents.compiling import compiled_round
 from gemrl.agents.drawing import Randomness, draw_round, smoothing_noise
@@ -266,7 +266,7 @@ FAMILY = Family(
     train_round=train_round,
     update_period=update_period,
     policy_of=lambda learner: for_acting(
-        Policy(learner.actor, learner.normalizer, learner.encoder, learner.average, learner.critics.vision)
+        Policy(learner.actor, learner.normalizer, learner.encoder, learner.steady, learner.critics.vision)
     ),
     act=act,
     explore=explore,
@@ -274,4 +274,5 @@ FAMILY = Family(
     values=mean_values,
     groups=lambda recipe: recipe.n_pairs,
     extra=extra_columns,
+    hold=hold,
 )

@@ -33,6 +33,14 @@ class Averaged(NamedTuple):
     vision: Vision | None = None
 
 
+class Held(NamedTuple):
+    """The policy that acts greedily until a better one comes (averaging.py)."""
+
+    policy: Averaged
+    holding: Array
+    """Whether one is held []; until then this is the newest policy."""
+
+
 class Learner(eqx.Module):
     """Everything that learning changes, except the memory."""
 
@@ -56,12 +64,24 @@ class Learner(eqx.Module):
     alpha: Array | None
     """The weight of values below their returns in the loss; None if it is a constant."""
     average: Averaged | None
-    """The average of the newest policies, which acts greedily; None if the newest one does."""
+    """The average of the newest policies; None if there is none."""
+    held: Held | None
+    """The policy that is held; None if none ever is."""
+
+    @property
+    def newest(self) -> Averaged:
+        """The average of the newest policies if there is one, or the newest policy."""
+        return Averaged(self.actor, self.encoder, self.critics.vision) if self.average is None else self.average
+
+    @property
+    def steady(self) -> Averaged | None:
+        """What acts greedily in place of the newest networks: the policy that is held, or the average; None if they do."""
+        return self.average if self.held is None else self.held.policy
 
     @property
     def greedy(self) -> Averaged:
-        """What acts greedily: the average, or the newest policy."""
-        return Averaged(self.actor, self.encoder, self.critics.vision) if self.average is None else self.average
+        """What acts greedily."""
+        return self.newest if self.steady is None else self.steady
 
     @property
     def encoder(self) -> Encoder | None:
@@ -88,6 +108,7 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     encoders = Encoders.start(Encoder.init(rng, observation, action, features)) if features else None
     normalizer = Normalizer.wanted(recipe, layout)
     scale = RewardScale.start() if recipe.normalize_rewards else None
+    newest = Averaged(actor, None if encoders is None else encoders.fixed, critics.vision)
     learner = Learner(
         actor,
         critics,
@@ -104,6 +125,7 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         encoders,
         Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
         np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
-        Averaged(actor, None if encoders is None else encoders.fixed, critics.vision) if recipe.policy_average else None,
+        newest if recipe.policy_average else None,
+        Held(newest, np.zeros((), bool)) if recipe.policy_patience else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

@@ -17,6 +17,7 @@ from gemrl.agents.memory.staging import Staging
 from gemrl.agents.memory.storage import restored, snapshot_of
 from gemrl.agents.networks.actor_critic import normalized
 from gemrl.agents.overlap import Behind, checked
+from gemrl.agents.record import Record
 from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
@@ -54,6 +55,8 @@ class Family(NamedTuple):
     """How many estimates the memory stores for each row."""
     extra: Callable[[Any], tuple[str, ...]] = lambda recipe: ()
     """The names of columns that the memory has in addition: values of next actions, and planned rollouts."""
+    hold: Callable[[Any], Any] = lambda learner: learner
+    """The learner with its newest policy held for evaluations, if its recipe has patience with policies."""
     work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
     """What it computes with, to estimate the memory that it needs."""
 
@@ -80,6 +83,8 @@ class OffPolicyAgent:
         self._updated: int | None = None
         self._newest: Any = None
         self._behind: Behind | None = None
+        patience = recipe.policy_patience
+        self._record = Record(patience, lanes) if patience else None
 
     def _divide_memory(self, lanes: int) -> None:
         """Divides an empty memory into this many lanes: one for each environment, and one more for data that is kept."""
@@ -143,7 +148,14 @@ class OffPolicyAgent:
         return self._family.explore(self.recipe, policy, observation, step, self._noise)
 
     def observe(self, transition: Transition) -> None:
-        """Stores one step of every environment."""
+        """Stores one step of every environment, and holds the newest policy if its episodes were the best."""
+        self.store(transition)
+        if self._record is not None and self._record.add(transition):
+            self.learner = self._family.hold(self.learner)
+            self._newest = None
+
+    def store(self, transition: Transition) -> None:
+        """Stores one step of every environment, recorded or played."""
         self._rows()  # made at the first step, so that a memory that does not fit this machine is refused right away
         if self._staging.full:
             self._flush()
@@ -175,7 +187,7 @@ class OffPolicyAgent:
         self.abandon()  # a running episode does not continue behind recorded ones
         for trajectory, lane in zip(trajectories, chosen, strict=True):
             for transition in trajectory.transitions(lane, lanes):
-                self.observe(transition)
+                self.store(transition)
         self._flush()
 
     def _kept_rows(self) -> tuple[int, int]:
@@ -191,6 +203,8 @@ class OffPolicyAgent:
             self._ring = _cut(self._rows(), lane)
         self._staging.cut()
         self._updated = None
+        if self._record is not None:
+            self._record.abandon()
 
     def rounds_due(self, before: int, step: int) -> range:
         """The environment steps after `before`, up to `step`, at which a round of training is due."""
@@ -240,7 +254,8 @@ class OffPolicyAgent:
         arrays = dict[str, np.ndarray]()
         if self._behind is not None:
             facts["losses"], arrays = self._behind.saved()
-        return Snapshot.of(agent=Snapshot(facts, arrays), memory=snapshot_of(self._rows()), staging=self._staging.snapshot())
+        parts = {"agent": Snapshot(facts, arrays), "memory": snapshot_of(self._rows()), "staging": self._staging.snapshot()}
+        return Snapshot.of(**parts, **({} if self._record is None else {"record": self._record.snapshot()}))
 
     def restore(self, saved: Snapshot) -> None:
         """Restores a snapshot."""
@@ -251,6 +266,8 @@ class OffPolicyAgent:
         self._staging.restore(saved.part("staging"))
         self._ring = jax.device_put(restored(saved.part("memory"), *self._memory_shape), self._device)
         self._newest = self._behind = None
+        if self._record is not None:
+            self._record.restore(saved.part("record"))
         if "losses" in facts:
             self._behind = Behind.restored(facts["losses"], arrays, self._policy)
 

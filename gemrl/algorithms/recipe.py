@@ -82,6 +82,11 @@ class BaseRecipe(ABC):
         return self.learning_rate * self.learning_rate_schedule(step if hasattr(step, "shape") else np.asarray(step, np.float32))
 
     @property
+    def policy_patience(self) -> int:
+        """Environment steps for which evaluations use the policy that did best in training; 0: they use the newest."""
+        return 0
+
+    @property
     def hindsight(self) -> int:
         """Copies of each episode that are stored with goals that it reached."""
         return 0

@@ -41,8 +41,8 @@ class Storing(Protocol):
     def newest_trajectory(self, lane: int) -> Trajectory:
         """The newest trajectory of a lane."""
 
-    def observe(self, transition: Transition) -> None:
-        """Stores one step of every environment."""
+    def store(self, transition: Transition) -> None:
+        """Stores one step of every environment, recorded or played."""
 
 
 @dataclass(frozen=True)
@@ -65,4 +65,4 @@ class Hindsight:
             episode = self.agent.newest_trajectory(lane)
             for end in self.agent.rng.integers(0, episode.steps, self.copies):
                 for transition in relabelled(self.goals, episode, int(end)).transitions(lane, self.agent.lanes):
-                    self.agent.observe(transition)
+                    self.agent.store(transition)

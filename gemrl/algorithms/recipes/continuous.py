@@ -57,6 +57,12 @@ class Recipe(BaseRecipe):
     policy_average: int = number(
         0, "gradient steps over which the policy is averaged for evaluations and predict; 0: the newest policy is used", 0
     )
+    policy_patience: int = number(
+        0,
+        "environment steps for which evaluations and predict use the policy whose training episodes had the best returns, "
+        "unless a later one does as well; 0: the newest policy is used",
+        0,
+    )
     adam_beta1: float = number(0.9, "decay rate of Adam's mean of gradients", 0, 0.999)
     target_policy_noise: float = number(0.2, "standard deviation of the noise on bootstrapped actions, for actions in [-1, 1]", 0)
     target_noise_clip: float = number(0.5, "this noise is clipped to +- this value", 0)
