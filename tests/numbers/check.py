@@ -15,6 +15,7 @@ In items `{row}` and `{column}` are the names of a cell's row and column, `{name
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 from itertools import chain
@@ -119,7 +120,7 @@ def of_table(block: Block, known: dict[str, str]) -> Iterator[Problem]:
 
 def best_is_bold(cells: list[str], found: list[list[Number]]) -> bool:
     """Whether the cells whose first number is the highest of a row, and no others, are bold."""
-    values = [parsed(printed[0].text)[0] for printed in found]
+    values = [parsed(printed[0].text)[0] if printed else -math.inf for printed in found]
     return [cell.startswith("**") for cell in cells] == [value == max(values) for value in values]
 
 

@@ -12,12 +12,12 @@ from gemrl.analysis.report.summary import overall
 from gemrl.analysis.results.collection import collect
 from gemrl.analysis.results.scales import REFERENCES
 from gemrl.analysis.statistics import LIKELY, permutation_test
-from tests.numbers.sources import ROOT, NoSource, curves
+from tests.numbers.sources import ROOT, SCORED, NoSource, curves
 
 
 def scores(path: str) -> np.ndarray:
-    """The score of each run at a path: the mean of its last three returns."""
-    return np.array([curve.value[-3:].mean() for curve in curves(path, "return")])
+    """The score of each run at a path."""
+    return np.array([curve.value[-SCORED:].mean() for curve in curves(path, "return")])
 
 
 def p(first: str, second: str) -> list[float]:

@@ -20,9 +20,9 @@ MANY = rf"{ONE}(?: (?:to|and) {ONE})*"
 KINDS = "agent|training|gradient|environment|greedy|deterministic|random|more|other"
 THINGS = (
     "steps|episodes|frames|seeds?|runs?|tasks|games|updates?|rounds?|critics|settings|columns|rows|cells|cores?|threads?|"
-    "minutes|hours|seconds|GFLOP(?:/s)?|GB|ms|others|colour"
+    "minutes|hours|seconds|GFLOP(?:/s)?|GB|ms"
 )
-NAMES = "version|Algorithm|Theorem|Python|alpha|gamma|epsilon|tau|k|depth|[Ww]arm-up|minibatches|memory|margin|weight|temperature"
+NAMES = "version|Algorithm|Theorem|Python|alpha|gamma|epsilon|tau|k|depth|[Ww]arm-up|minibatches|weight|temperature"
 SETTINGS = re.compile(
     "|".join(
         (
@@ -70,15 +70,15 @@ def blank(match: re.Match[str]) -> str:
 
 
 def blocks(page: str) -> list[Block]:
-    """The blocks of a page in order. A mark belongs to the last block that begins before it."""
+    """The blocks of a page in order. A mark belongs to the last block that begins before it, or to the first."""
     plain = MARK.sub(blank, page)
     shown = CODE.sub(blank, plain).splitlines()
     found = [(number, block(number, last, plain.splitlines(), shown)) for number, last in spans(shown)]
     for match in MARK.finditer(page):
         if match["kind"] == "numbers":
             line = page.count("\n", 0, match.start())
-            [*_, (_, owner)] = [pair for pair in found if pair[0] <= line]
-            owner.marks.append(match["text"].strip())
+            before = [owner for number, owner in found if number <= line] or [found[0][1]]
+            before[-1].marks.append(match["text"].strip())
     return [owner for _, owner in found]
 
 

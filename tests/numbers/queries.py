@@ -9,12 +9,10 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+from scipy.special import stdtrit
 
 from tests.numbers.comparisons import COMPARISONS
-from tests.numbers.sources import COLUMNS, Curve, NoSource, curves
-
-SCORED = 3
-"""The score of a run is the mean return of this many last evaluations."""
+from tests.numbers.sources import COLUMNS, SCORED, Curve, NoSource, curves
 
 
 def at(curve: Curve, step: float) -> float:
@@ -34,9 +32,7 @@ def first(curve: Curve, bound: float) -> int:
 
 def interval(values: np.ndarray) -> tuple[float, float]:
     """Student's 95% interval of the mean of independent values."""
-    from scipy.stats import t
-
-    half = t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+    half = stdtrit(len(values) - 1, 0.975) * values.std(ddof=1) / np.sqrt(len(values))
     return values.mean() - half, values.mean() + half
 
 

@@ -11,6 +11,9 @@ import numpy as np
 
 ROOT = Path(__file__).parents[2]
 
+SCORED = 3
+"""The score of a run is the mean return of this many last evaluations."""
+
 EVALUATIONS, PROGRESS = "evaluations.csv", "progress.csv"
 COLUMNS = {
     "return": (EVALUATIONS, "step", "return_mean", 1.0),
