@@ -36,6 +36,7 @@ QUICK = {
     "mdps",
     "names",
     "nearest",
+    "numbers",
     "recipes",
     "report",
     "statistics",

@@ -1,263 +1,172 @@
-"""Every table of returns in the README and on the results pages is recomputed from the CSV files in results/."""
+"""Every number on the README and the results pages is the one that results/ has, or says where it is from."""
 
 from __future__ import annotations
 
+import csv
 import re
-from collections.abc import Callable, Iterator
-from functools import cache
-from pathlib import Path
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
 
-import numpy as np
+import markdown  # type: ignore[import-untyped]
 import pytest
+from markdown_it import MarkdownIt
 
-from gemrl.analysis import statistics
-from gemrl.experiments.run_logs import SCORED, read_evaluations
-
-ROOT = Path(__file__).parents[1]
-PAGES = {name: ROOT / name for name in ("README.md", *(f"docs/results/{page}.md" for page in ("continuous", "discrete")))}
-NUMBER = re.compile(r"[+-]?\d[\d,]*(?:\.\d+)?")
-
-Table = list[list[str]]
-"""The cells of a table, by row; the first row is its head."""
-Check = Callable[[Table], None]
-
-
-@cache
-def evaluations(folder: str) -> dict[str, np.ndarray]:
-    """The columns of a run's evaluations.csv."""
-    return read_evaluations(ROOT / "results" / folder)
-
-
-def runs(folder: str) -> list[dict[str, np.ndarray]]:
-    """The evaluations of all seeds in a folder of results, in order."""
-    seeds = sorted((path.name for path in (ROOT / "results" / folder).iterdir()), key=int)
-    return [evaluations(f"{folder}/{seed}") for seed in seeds]
-
-
-def last(folder: str, column: str = "return_mean") -> list[float]:
-    """The last evaluation of each seed."""
-    return [float(run[column][-1]) for run in runs(folder)]
-
-
-def scores(folder: str) -> np.ndarray:
-    """The score of each seed."""
-    return np.array([run["return_mean"][-SCORED:].mean() for run in runs(folder)])
-
-
-def agree(cell: str, *expected: float) -> None:
-    """Fails unless the numbers in a cell are these, as far as they are printed."""
-    found = NUMBER.findall(cell)
-    assert len(found) == len(expected), (cell, expected)
-    for text, value in zip(found, expected, strict=True):
-        decimals = len(text.partition(".")[2])
-        assert abs(float(text.replace(",", "")) - value) <= 0.5001 * 10**-decimals, (cell, expected)
-
-
-def score_table(study: str, names: dict[str, str] | None = None) -> Check:
-    """Tasks by method, mean ± sample deviation of scores; the best mean is in bold."""
-
-    def check(table: Table) -> None:
-        for task, *cells in table[1:]:
-            means = []
-            for method, cell in zip(table[0][1:], cells, strict=True):
-                found = scores(f"{study}/{method}/{(names or {}).get(task, task)}")
-                agree(cell, found.mean(), float(statistics.std(found[:, None])[0]))
-                means.append(found.mean())
-            assert [cell.startswith("**") for cell in cells] == [mean == max(means) for mean in means]
-
-    return check
-
-
-def last_table(study: str) -> Check:
-    """Tasks by method, the last return of each seed; and in a row below, the estimation errors."""
-
-    def check(table: Table) -> None:
-        task = ""
-        for name, *cells in table[1:]:
-            task, column = name or task, "return_mean" if name else "estimation_error"
-            for method, cell in zip(table[0][1:], cells, strict=True):
-                agree(cell, *last(f"{study}/{method}/{task}", column))
-
-    return check
-
-
-def method_table(study: str, *tasks: str) -> Check:
-    """Methods (before a colon) by task: the last return of each seed, then its error."""
-
-    def check(table: Table) -> None:
-        for title, *cells in table[1:]:
-            method = title.partition(":")[0]
-            for number, task in enumerate(tasks):
-                folder = f"{study}/{method}/{task}".rstrip("/")
-                agree(cells[2 * number], *last(folder))
-                agree(cells[2 * number + 1], *last(folder, "estimation_error"))
-
-    return check
-
-
-def ant(table: Table) -> None:
-    for method, *cells in zip(*table, strict=True):
-        if method:
-            folder = f"mujoco-100k/{method}/Ant-v5"
-            agree(cells[0], *scores(folder))
-            agree(cells[1], *last(folder))
-            agree(cells[2], *last(folder, "estimation_error"))
-
-
-def steps_table(folder: str) -> Check:
-    """Seeds by step, and their mean."""
-
-    def check(table: Table) -> None:
-        steps = [int(NUMBER.findall(cell)[0].replace(",", "")) for cell in table[0][1:]]
-        curves = np.array([[run["return_mean"][run["step"] == step][0] for step in steps] for run in runs(folder)])
-        rows = [*curves, curves.mean(axis=0)][: len(table) - 1]
-        for (_, *cells), row in zip(table[1:], rows, strict=True):
-            for cell, value in zip(cells, row, strict=True):
-                agree(cell, value)
-
-    return check
-
-
-def solving_table(study: str, task: str, level: float) -> Check:
-    """Methods by seed: the first evaluation that reaches the level, the share from then on, and the last returns."""
-
-    def check(table: Table) -> None:
-        for method, *cells, final in table[1:]:
-            for cell, run in zip(cells, runs(f"{study}/{method}/{task}"), strict=True):
-                reached = run["return_mean"] >= level
-                first = int(reached.argmax())
-                agree(cell, run["step"][first], 100 * reached[first:].mean())
-            agree(final, *last(f"{study}/{method}/{task}"))
-
-    return check
-
-
-LIMITS = {
-    "gem, depth": "gem-depth",
-    "gem-released, depth": "gem-released-depth",
-    "gem-released with `norm_first=False`, depth": "gem-released-norm-behind-depth",
-}
-
-
-def draws(table: Table) -> None:
-    """Tasks by recipe: score and deviation, then the score of each seed. On HalfCheetah `gem` is that of the main table."""
-    for task, *cells in table[1:]:
-        folders = ("mujoco/gem" if "Cheetah" in task else "trajectory-draws/gem"), "trajectory-draws/gem-trajectory_rows=20000"
-        for folder, cell in zip(folders, cells, strict=True):
-            found = scores(f"{folder}/{task}")
-            agree(cell, found.mean(), float(statistics.std(found[:, None])[0]), *found)
-
-
-def by_step(folder: str) -> Check:
-    """Methods by step: the return of a single run."""
-
-    def check(table: Table) -> None:
-        steps = [int(cell.replace(",", "")) for cell in table[0][1:]]
-        for method, *cells in table[1:]:
-            run = evaluations(folder.format(method))
-            for step, cell in zip(steps, cells, strict=True):
-                agree(cell, run["return_mean"][run["step"] == step][0])
-
-    return check
-
-
-def time_limits(table: Table) -> None:
-    for title, returns, errors in table[1:]:
-        name, _, depth = title.rpartition(" ")
-        folder = f"time-limits/{LIMITS[name]}-{depth}"
-        agree(returns, float(np.mean(last(folder))), *last(folder))
-        agree(errors, float(np.mean(last(folder, "estimation_error"))), *last(folder, "estimation_error"))
-
-
-MUJOCO = score_table("mujoco")
-CHECKS: dict[str, dict[str, Check]] = {
-    "README.md": {"HalfCheetah-v5": MUJOCO},
-    "docs/results/continuous.md": {
-        "HalfCheetah-v5": MUJOCO,
-        "HalfCheetah-v5, again": last_table("mujoco"),
-        "mean of the last three evaluations": ant,
-        "gem": method_table("ablation", "HalfCheetah-v5", "Hopper-v5"),
-        "0": steps_table("halfcheetah-gem"),
-        "td3": method_table("ladder", ""),
-        "gem, depth 5": time_limits,
-        "HalfCheetah-v5, once more": draws,
-        "gem, again": by_step("carracing/{}/CarRacing-v3/0"),
-    },
-    "docs/results/discrete.md": {
-        "gem-discrete": solving_table("cartpole", "CartPole-v1", 475),
-        "gem-discrete, again": solving_table("lunarlander", "LunarLander-v3", 200),
-        "MinAtar/Breakout-v1": score_table(
-            "minatar", {f"MinAtar/{game}-v1": f"MinAtar-{game}-v1" for game in ("Breakout", "SpaceInvaders", "Freeway")}
-        ),
-        "0": steps_table("mfec/CartPole-v1"),
-    },
-}
-"""By page and the first cell below the head: how a table is recomputed."""
-
-ELSEWHERE = {
-    "vectors, Dict": "spaces, not returns",
-    "Hopper-v5": "two libraries: benchmarks/against_sb3.py prints it",
-    "gem-discrete, once more": "returns of training episodes, which only progress.csv has",
-    "deterministic": "benchmarks/episodic_control.py prints it",
-}
-"""Tables that are not recomputed here, and why."""
-
-
-def tables(page: Path) -> Iterator[tuple[str, Table]]:
-    """The tables of a page, by the first cell below their head; a name that occurs again says so."""
-    seen: dict[str, int] = {}
-    for block in re.findall(r"(?:^\|.*\n)+", page.read_text(), flags=re.MULTILINE):
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in block.splitlines()]
-        del rows[1]
-        name = rows[1][0]
-        seen[name] = seen.get(name, 0) + 1
-        yield name + ("", "", ", again", ", once more")[seen[name]], rows
-
-
-@pytest.mark.parametrize(("page", "name"), [(page, name) for page, checks in CHECKS.items() for name in checks])
-def test_a_table_agrees_with_the_runs(page: str, name: str) -> None:
-    CHECKS[page][name](dict(tables(PAGES[page]))[name])
+from tests.numbers.check import PAGES, check, problems, report
+from tests.numbers.pages import MARK, NUMBER, blocks, names, numbers
+from tests.numbers.queries import answer
+from tests.numbers.sources import ROOT, NoSource
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_no_table_is_without_a_source(page: str) -> None:
-    assert {name for name, _ in tables(PAGES[page])} - CHECKS[page].keys() <= ELSEWHERE.keys()
+def test_every_number_has_its_source(page: str) -> None:
+    assert report(page) == []
 
 
-def test_expected_returns() -> None:
-    """Each row of both tables that name a task and an algorithm: mean and seeds of the last evaluation."""
-    checked = 0
-    for _, table in tables(ROOT / "docs" / "results" / "expected-returns.md"):
-        if table[0][:2] != ["task", "algorithm"]:
-            continue
-        for task, algo, steps, mean, each in table[1:]:
-            folder = expected_folder(task, algo.strip("`"), int(steps.replace(",", "")))
-            returns = last(folder)
-            agree(each, *returns)
-            agree(mean, float(np.mean(returns)))
-            checked += 1
-    assert checked > 40
+def changed(number: str) -> str:
+    """A number with another last digit, far enough from the first for any rounding."""
+    at = max(place for place, character in enumerate(number) if character.isdigit())
+    return f"{number[:at]}{(int(number[at]) + 5) % 10}{number[at + 1 :]}"
 
 
-def expected_folder(task: str, algo: str, steps: int) -> str:
-    """The folder of the runs that have this task, algorithm and number of steps."""
-    plain, method = task.replace("/", "-"), algo.replace(" ", "-")
-    options = [
-        f"{study}/{method}/{plain}"
-        for study in ("mujoco", "cartpole", "mfec", "lunarlander", "minatar", "atari", "freeway-depth")
-    ]
-    options += ["halfcheetah-gem"] if (task, algo) == ("HalfCheetah-v5", "gem") else []
-    options += ["mfec/CartPole-v1"] if algo == "mfec" else []
-    options += [f"freeway-depth/{method}"] if "=" in algo else []
-    options += ["time-limits/gem-depth-5"] if task == "Pendulum-v1" else []
-    for folder in options:
-        if (ROOT / "results" / folder).is_dir() and int(runs(folder)[0]["step"][-1]) == steps:
-            return folder
-    raise AssertionError(f"no runs of {algo} on {task} with {steps:,} steps in results/")
+def unnoticed(page: str, every: int = 1) -> Iterator[str]:
+    """The numbers of a page, one of so many, that need a source and can be changed without a problem."""
+    known, count = names(page), 0
+    for block in blocks(page):
+        for line, cells in block.rows:
+            for place, cell in enumerate(cells):
+                optional = [number.optional for number in numbers(cell, line)]
+                for match, skipped in zip(NUMBER.finditer(cell), optional, strict=True):
+                    count += not skipped
+                    if not skipped and count % every == 0:
+                        cells[place] = cell[: match.start()] + changed(match[0]) + cell[match.end() :]
+                        if not list(check(block, known)):
+                            yield f"line {line}: {match[0]}"
+                cells[place] = cell
 
 
-def test_a_wrong_number_fails() -> None:
-    table = dict(tables(PAGES["README.md"]))["HalfCheetah-v5"]
-    table[1][2] = table[1][2].replace("2,934", "2,935")
-    with pytest.raises(AssertionError):
-        MUJOCO(table)
+@pytest.mark.parametrize("page", PAGES)
+def test_a_changed_digit_of_a_page_fails(page: str) -> None:
+    assert list(unnoticed((ROOT / page).read_text(), every=7)) == []
+
+
+KINDS = {
+    "query": "GEM has 1,386. <!-- numbers: mujoco/gem/Hopper-v5 score mean -->",
+    "queries": (
+        "- GEM has 1,039, 1,017 and 2,423,\n  and values off by 30. <!-- numbers: mujoco/gem/Hopper-v5 last;\n"
+        "  mujoco/gem/Hopper-v5 error last abs max -->\n- another item\n"
+    ),
+    "rounded": "About 4,200. <!-- numbers: about mujoco/gem/HalfCheetah-v5 last mean -->",
+    "difference": "It gains 570. <!-- numbers: ladder/ladder-5/0 last - ladder/ladder-6/0 last -->",
+    "comparison": "In 13 of 16 comparisons. <!-- numbers: likely mujoco gem -->",
+    "published": 'TD3 has 10,136. <!-- numbers: "docs/anchors.csv/TD3, Tianshou/HalfCheetah-v3" at 1000k -->',
+    "source": "One had 1,462. <!-- numbers: 1,462: a run that was not kept -->",
+    "quote": 'It holds in 40 of 40. <!-- numbers: "in 40 of 40" in theory/theory.json -->',
+    "columns": (
+        "| task | gem | sac |\n|---|---|---|\n| Hopper-v5 | **1,386 ± 613** | 571 ± 282 |\n"
+        "<!-- numbers:\n| * | mujoco/{column}/{row} score mean, score std | ... |\nbest in bold\n-->\n"
+    ),
+    "rows": (
+        "| task | gem, seed 1 |\n|---|---|\n| Hopper, the last | 1,017 |\n| | -30 |\n| Swimmer | 51 |\n"
+        "<!-- numbers:\nHopper, ...: mujoco/gem/{H}/1 last\n| | mujoco/gem/{H}/1 error last |\n"
+        "| * | mujoco/gem/{row}/1 last |\nSwimmer = Swimmer-v5\n-->\n<!-- names:\nH = Hopper-v5\n-->\n"
+    ),
+}
+"""A page for each kind of mark."""
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_changed_digit_fails_with_each_kind_of_mark(kind: str) -> None:
+    assert problems(KINDS[kind]) == []
+    assert list(unnoticed(KINDS[kind])) == []
+
+
+def test_a_number_without_a_source_fails_and_says_what_to_write() -> None:
+    (found,) = problems("# Title\n\nText.\nGEM reaches 1,386 on Hopper.")
+    assert found.line == 4
+    assert found.text.startswith("1,386 has no source: write <!-- numbers: QUERY --> at the end of its paragraph")
+    (found,) = problems("| task | gem |\n|---|---|\n| Hopper-v5 | 1,386 |\n")
+    assert found.line == 3
+
+
+@pytest.mark.parametrize(
+    ("page", "complaint"),
+    [
+        (KINDS["query"].replace("1,386", "1,387"), "1,387 should be 1,385.7 by `mujoco/gem/Hopper-v5 score mean`"),
+        (KINDS["query"].replace("1,386", "many"), "no number is left for"),
+        (KINDS["query"].replace("1,386", "1,386 and 17"), "17 has no source"),
+        (KINDS["query"].replace("gem", "gme"), "there is no run mujoco/gme/Hopper-v5"),
+        (KINDS["query"].replace("score", "scores"), "'scores' is none of: return, error"),
+        (KINDS["query"].replace("score mean", "at 1"), "no evaluation at step 1"),
+        (KINDS["quote"].replace('"in 40', '"in 39'), "theory/theory.json does not have"),
+        (KINDS["columns"].replace("**", ""), "should be bold"),
+        (KINDS["columns"].replace("| * |", "| Ant-v5 |"), "the mark has a row 'Ant-v5', which the table does not have"),
+    ],
+)
+def test_a_mark_that_does_not_fit_is_explained(page: str, complaint: str) -> None:
+    assert any(complaint in problem.text for problem in problems(page))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "50,000 steps, 3 seeds, 10 deterministic episodes every 5,000 steps",
+        "`k = 5`, [Hu et al., 2021](https://example.org/2021), seeds 0, 1 and 2, JAX 0.10.2 and version 5",
+        "TD3 on Walker2d-v5 at commit 5c4a40c, p = 0.1, two networks of 256-256, 96 x 96 images, a 5-step return",
+        "```sh\ngemrl train --steps 50000 --set tau=0.6\n```\n",
+    ],
+)
+def test_settings_need_no_mark(text: str) -> None:
+    assert problems(text) == []
+
+
+@pytest.mark.parametrize("text", ["4,236 ± 523", "with seed 2, 2,740", "+69", "from 47 to 51", "47-51", "0.35,0.49", "64%", "4k"])
+def test_results_need_a_mark(text: str) -> None:
+    assert [number.text for number in numbers(text, 1) if not number.optional]
+    assert problems(text)
+
+
+def test_queries_give_what_the_files_have() -> None:
+    """A table and an error, worked out from the files with Python's own tools."""
+    runs = [list(csv.DictReader((ROOT / f"results/mujoco/gem/Hopper-v5/{seed}/evaluations.csv").open())) for seed in range(3)]
+    scores = [statistics.mean(float(row["return_mean"]) for row in run[-3:]) for run in runs]
+    expected = [statistics.mean(scores), statistics.stdev(scores)]
+    assert answer("mujoco/gem/Hopper-v5 score mean, score std") == pytest.approx(expected)
+    assert answer("mujoco/gem/Hopper-v5 error at 20k") == [float(run[3]["estimation_error"]) for run in runs]
+    late = [abs(float(row["estimation_error"])) for row in runs[1] if int(row["step"]) >= 15_000]
+    assert answer("mujoco/gem/Hopper-v5/1 error abs from 15000 mean, error abs from 15k max") == pytest.approx(
+        [statistics.mean(late), max(late)]
+    )
+    returns = [float(row["return_mean"]) for row in runs[2]]
+    first = next(place for place, value in enumerate(returns) if value >= 400)
+    held = sum(value >= 400 for value in returns[first:]) / len(returns[first:])
+    assert answer("mujoco/gem/Hopper-v5/2 first 400, held 400") == [5000 * (first + 1), pytest.approx(100 * held)]
+
+
+@pytest.mark.parametrize("query", ["", '"', "mujoco/gem/Hopper-v5", "ladder/td3 at", "p ladder/td3", "iqm mujoco gme"])
+def test_a_query_that_makes_no_sense_says_so(query: str) -> None:
+    with pytest.raises(NoSource):
+        answer(query)
+
+
+def visible(html: str) -> str:
+    """HTML without comments and spaces."""
+    return re.sub(r"<!--.*?-->|\s+", "", html, flags=re.DOTALL)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_readers_do_not_see_marks(page: str) -> None:
+    """As GitHub renders a page (CommonMark) and as the site does, it is the same without its marks."""
+    text = (ROOT / page).read_text()
+    without = re.sub(rf"(^|[ ]){MARK.pattern}", "", text, flags=re.MULTILINE | re.DOTALL)
+    assert MARK.search(text)
+    assert "<!--" not in without
+    github = MarkdownIt("commonmark").enable("table")
+    assert visible(github.render(text)) == visible(github.render(without))
+    assert visible(markdown.markdown(text, extensions=["tables"])) == visible(markdown.markdown(without, extensions=["tables"]))
+
+
+def test_the_check_does_not_import_jax() -> None:
+    code = "import sys; from tests.numbers.check import report; report('README.md'); sys.exit('jax' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
