@@ -490,7 +490,7 @@ TESTED_ABOVE = {
 }
 TESTED_ABOVE |= {"loss", "bound", "regress_on_both", "actor_objective", "separate_batches"}
 TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution", "joint_critics", "hindsight"}
-TESTED_ABOVE |= {"policy_average", "policy_patience", "overlap", "random_shift", "activation", "bfloat16"}
+TESTED_ABOVE |= {"policy_average", "trial_every", "overlap", "random_shift", "activation", "bfloat16"}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 
@@ -533,7 +533,7 @@ def test_every_field_of_a_bound_has_an_effect(part: Any, change: Any) -> None:
 
 
 def test_training_changes_every_part_of_the_learner() -> None:
-    recipe = small(embedding=StateAction(4), distribution=Gaussian(), loss=Calibrated(), policy_average=10, policy_patience=10)
+    recipe = small(embedding=StateAction(4), distribution=Gaussian(), loss=Calibrated(), policy_average=10, trial_every=10)
     learner, memory = init_learner(recipe, LAYOUT, seed=1), random_memory()
     before = jax.tree.map(np.array, jax.tree.map(lambda x: x, eqx.tree_at(lambda x: x.key, learner, 0)))
     learner, memory, _ = train_round(recipe, learner, memory, random_rows(10), np.array([0]), True)

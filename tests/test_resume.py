@@ -70,7 +70,7 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
             "Pendulum-v1",
             "gem2",
             ["--n-envs", "2"],
-            [*ROUNDS, "every=60", "features=64", "net_arch=(64,64)", "bfloat16=True", "policy_patience=150"],
+            [*ROUNDS, "every=60", "features=64", "net_arch=(64,64)", "bfloat16=True", "trial_every=150"],
         ),
         ("Pendulum-v1", "td3-sil", [], ["batch_size=16", "overlap=True"]),
         ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True", "normalize_rewards=True"]),

@@ -31,9 +31,12 @@ class Policy(NamedTuple):
 def for_acting(policy: Policy) -> Policy:
     """A copy of the policy on the host, with its networks in their form for acting."""
     actor, normalizer, encoder, steady, vision = on_host(policy)
-    if steady is not None:
-        steady = steady._replace(actor=steady.actor.acting())
-    return Policy(actor.acting(), normalizer, encoder, steady, vision)
+    return Policy(actor.acting(), normalizer, encoder, steady and acting_form(steady), vision)
+
+
+def acting_form(averaged: Averaged) -> Averaged:
+    """The same networks in their form for acting."""
+    return averaged._replace(actor=averaged.actor.acting())
 
 
 def act(recipe: Any, policy: Policy, observation: np.ndarray) -> np.ndarray:

@@ -15,8 +15,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from gemrl.agents.acting import Policy, act, explore, for_acting, sample
-from gemrl.agents.averaging import follow, hold
+from gemrl.agents.acting import Policy, act, acting_form, explore, for_acting, sample
+from gemrl.agents.averaging import follow, judge, try_out
 from gemrl.agents.calibration import next_alpha
 from gemrl.agents.compiling import compiled_round
 from gemrl.agents.drawing import Randomness, draw_round, smoothing_noise
@@ -31,7 +31,7 @@ from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, se
 from gemrl.agents.networks.gaussian import GaussianActor, Temperature
 from gemrl.agents.networks.products import multiplying
 from gemrl.agents.normalization import freezing, frozen
-from gemrl.agents.off_policy import Family
+from gemrl.agents.off_policy import Family, Trial, on_host
 from gemrl.agents.reward_scale import in_rewards, remember
 from gemrl.algorithms.losses import Calibrated, weighted_square
 from gemrl.algorithms.planning import NStep
@@ -274,5 +274,5 @@ FAMILY = Family(
     values=mean_values,
     groups=lambda recipe: recipe.n_pairs,
     extra=extra_columns,
-    hold=hold,
+    trial=Trial(try_out, judge, lambda learner: acting_form(on_host(jax.tree.map(lambda x: x[0], learner.tried.policies)))),
 )

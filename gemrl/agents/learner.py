@@ -33,12 +33,13 @@ class Averaged(NamedTuple):
     vision: Vision | None = None
 
 
-class Held(NamedTuple):
-    """The policy that acts greedily until a better one comes (averaging.py)."""
+class Tried(NamedTuple):
+    """The policies of the newest trials, and the best of them (averaging.py)."""
 
-    policy: Averaged
-    holding: Array
-    """Whether one is held []; until then this is the newest policy."""
+    best: Averaged
+    """What acts greedily; before the first trial has ended, this is the newest policy."""
+    policies: Averaged  # [T, ...], the newest first
+    scores: Array  # [T], their mean returns; -inf where a trial is not over, or there was none
 
 
 class Learner(eqx.Module):
@@ -65,8 +66,8 @@ class Learner(eqx.Module):
     """The weight of values below their returns in the loss; None if it is a constant."""
     average: Averaged | None
     """The average of the newest policies; None if there is none."""
-    held: Held | None
-    """The policy that is held; None if none ever is."""
+    tried: Tried | None
+    """The policies of the newest trials; None if there are no trials."""
 
     @property
     def newest(self) -> Averaged:
@@ -75,8 +76,8 @@ class Learner(eqx.Module):
 
     @property
     def steady(self) -> Averaged | None:
-        """What acts greedily in place of the newest networks: the policy that is held, or the average; None if they do."""
-        return self.average if self.held is None else self.held.policy
+        """What acts greedily in place of the newest networks, an average or the best policy of trials; None if they do."""
+        return self.average if self.tried is None else self.tried.best
 
     @property
     def greedy(self) -> Averaged:
@@ -92,6 +93,15 @@ class Learner(eqx.Module):
     def target_encoder(self) -> Encoder | None:
         """The encoder that target networks see states with."""
         return None if self.encoders is None else self.encoders.target
+
+
+TRIALS = 4
+"""Trials whose policies are kept."""
+
+
+def no_trials(newest: Averaged) -> Tried:
+    """What a learner with this policy starts with."""
+    return Tried(newest, jax.tree.map(lambda x: np.stack([x] * TRIALS), newest), np.full(TRIALS, -np.inf, np.float32))
 
 
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
@@ -126,6 +136,6 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
         np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
         newest if recipe.policy_average else None,
-        Held(newest, np.zeros((), bool)) if recipe.policy_patience else None,
+        no_trials(newest) if recipe.trial_every else None,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array

@@ -17,8 +17,8 @@ from gemrl.agents.memory.staging import Staging
 from gemrl.agents.memory.storage import restored, snapshot_of
 from gemrl.agents.networks.actor_critic import normalized
 from gemrl.agents.overlap import Behind, checked
-from gemrl.agents.record import Record
 from gemrl.agents.reward_scale import in_rewards, remember
+from gemrl.agents.trials import Trials
 from gemrl.algorithms.registry import NetworkRecipe
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
@@ -30,6 +30,17 @@ from gemrl.core.steps import Trajectory, Transition
 
 CHUNK = {True: 128, False: 1024}
 """Observations evaluated at a time: images (True) or vectors (False)."""
+
+
+class Trial(NamedTuple):
+    """The functions of a family whose policies can be tried out (trials.py)."""
+
+    starts: Callable[[Any], Any]
+    """The learner at the start of a trial of its newest policy."""
+    ends: Callable[[Any, float], Any]
+    """The learner at the end of a trial, given its mean return."""
+    policy: Callable[[Any], Any]
+    """The networks of the policy that is tried, on the host."""
 
 
 class Family(NamedTuple):
@@ -55,8 +66,8 @@ class Family(NamedTuple):
     """How many estimates the memory stores for each row."""
     extra: Callable[[Any], tuple[str, ...]] = lambda recipe: ()
     """The names of columns that the memory has in addition: values of next actions, and planned rollouts."""
-    hold: Callable[[Any], Any] = lambda learner: learner
-    """The learner with its newest policy held for evaluations, if its recipe has patience with policies."""
+    trial: Trial | None = None
+    """How its policies are tried out, if a recipe asks for it."""
     work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
     """What it computes with, to estimate the memory that it needs."""
 
@@ -83,8 +94,8 @@ class OffPolicyAgent:
         self._updated: int | None = None
         self._newest: Any = None
         self._behind: Behind | None = None
-        patience = recipe.policy_patience
-        self._record = Record(patience, lanes) if patience else None
+        self._trials = Trials(recipe.trial_every, recipe.learning_starts, lanes) if recipe.trial_every else None
+        self._tried: Any = None  # the policy of a trial that is under way, once it has acted
 
     def _divide_memory(self, lanes: int) -> None:
         """Divides an empty memory into this many lanes: one for each environment, and one more for data that is kept."""
@@ -145,14 +156,27 @@ class OffPolicyAgent:
         if step < self.recipe.learning_starts:
             return self._layout.random_actions(len(observation), self._noise, self._layout.split(observation)[1])
         policy = self._policy if self._behind is None else self._behind.policy
-        return self._family.explore(self.recipe, policy, observation, step, self._noise)
+        action = self._family.explore(self.recipe, policy, observation, step, self._noise)
+        if self._trials is None or not self._trials.trying.any():
+            return action
+        return np.where(self._trials.trying[:, None], self._try(policy, observation), action)
+
+    def _try(self, policy: Any, observation: np.ndarray) -> np.ndarray:
+        """The greedy actions of the policy that is tried. [E, *O] -> [E, A]."""
+        if self._tried is None and self._family.trial is not None:
+            self._tried = self._family.trial.policy(self.learner)
+        return self._family.act(self.recipe, policy._replace(steady=self._tried), observation)
 
     def observe(self, transition: Transition) -> None:
-        """Stores one step of every environment, and holds the newest policy if its episodes were the best."""
+        """Stores one step of every environment, and starts and ends trials."""
         self.store(transition)
-        if self._record is not None and self._record.add(transition):
-            self.learner = self._family.hold(self.learner)
-            self._newest = None
+        if self._trials is None or self._family.trial is None:
+            return
+        starts, score = self._trials.add(transition)
+        if starts:
+            self.learner, self._tried = self._family.trial.starts(self.learner), None
+        if score is not None:
+            self.learner, self._newest = self._family.trial.ends(self.learner, score), None
 
     def store(self, transition: Transition) -> None:
         """Stores one step of every environment, recorded or played."""
@@ -203,8 +227,8 @@ class OffPolicyAgent:
             self._ring = _cut(self._rows(), lane)
         self._staging.cut()
         self._updated = None
-        if self._record is not None:
-            self._record.abandon()
+        if self._trials is not None:
+            self._trials.abandon()
 
     def rounds_due(self, before: int, step: int) -> range:
         """The environment steps after `before`, up to `step`, at which a round of training is due."""
@@ -245,7 +269,7 @@ class OffPolicyAgent:
     def set_learner(self, learner: Any) -> None:
         """Restores a saved learner."""
         self.learner = jax.device_put(learner, self._device)
-        self._newest = self._behind = None
+        self._newest = self._behind = self._tried = None
 
     def snapshot(self) -> Snapshot:
         """All state except the learner. Staged rows stay on the host."""
@@ -255,7 +279,7 @@ class OffPolicyAgent:
         if self._behind is not None:
             facts["losses"], arrays = self._behind.saved()
         parts = {"agent": Snapshot(facts, arrays), "memory": snapshot_of(self._rows()), "staging": self._staging.snapshot()}
-        return Snapshot.of(**parts, **({} if self._record is None else {"record": self._record.snapshot()}))
+        return Snapshot.of(**parts, **({} if self._trials is None else {"trials": self._trials.snapshot()}))
 
     def restore(self, saved: Snapshot) -> None:
         """Restores a snapshot."""
@@ -265,9 +289,9 @@ class OffPolicyAgent:
         self._divide_memory(self.lanes + bool(facts.get("keeps_data", False)))
         self._staging.restore(saved.part("staging"))
         self._ring = jax.device_put(restored(saved.part("memory"), *self._memory_shape), self._device)
-        self._newest = self._behind = None
-        if self._record is not None:
-            self._record.restore(saved.part("record"))
+        self._newest = self._behind = self._tried = None
+        if self._trials is not None:
+            self._trials.restore(saved.part("trials"))
         if "losses" in facts:
             self._behind = Behind.restored(facts["losses"], arrays, self._policy)
 

@@ -82,8 +82,8 @@ class BaseRecipe(ABC):
         return self.learning_rate * self.learning_rate_schedule(step if hasattr(step, "shape") else np.asarray(step, np.float32))
 
     @property
-    def policy_patience(self) -> int:
-        """Environment steps for which evaluations use the policy that did best in training; 0: they use the newest."""
+    def trial_every(self) -> int:
+        """Environment steps between trials of the policy without exploration; 0 if there are none."""
         return 0
 
     @property

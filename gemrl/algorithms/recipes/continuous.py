@@ -57,10 +57,10 @@ class Recipe(BaseRecipe):
     policy_average: int = number(
         0, "gradient steps over which the policy is averaged for evaluations and predict; 0: the newest policy is used", 0
     )
-    policy_patience: int = number(
+    trial_every: int = number(
         0,
-        "environment steps for which evaluations and predict use the policy whose training episodes had the best returns, "
-        "unless a later one does as well; 0: the newest policy is used",
+        "environment steps between trials, in which the newest policy plays about 1,000 steps without exploration: "
+        "evaluations and predict use the best policy of the last four trials; 0: no trials",
         0,
     )
     adam_beta1: float = number(0.9, "decay rate of Adam's mean of gradients", 0, 0.999)
