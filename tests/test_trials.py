@@ -15,7 +15,7 @@ from gemrl.agents.making import make_agent
 from gemrl.agents.off_policy import OffPolicyAgent
 from gemrl.agents.trials import TRIAL_STEPS, Change, Trials
 from gemrl.algorithms.distributions import Gaussian
-from gemrl.algorithms.registry import RECIPES
+from gemrl.algorithms.registry import GEM, RECIPES
 from gemrl.core.snapshot import Snapshot
 from gemrl.core.steps import Trajectory, Transition
 from gemrl.envs.vector import as_task
@@ -134,7 +134,7 @@ def test_the_best_of_the_last_four_trials_acts_greedily() -> None:
         policies.append(newest)
         best = max(range(max(0, number - 3), number + 1), key=lambda trial: (scores[trial], trial))
         assert_same(learner.greedy, policies[best])
-        assert_same(follow(agent.recipe, learner).greedy, policies[best])
+        assert_same(follow(GEM.but(policy_average=20), learner).greedy, policies[best])
 
 
 def test_recorded_data_does_not_count() -> None:

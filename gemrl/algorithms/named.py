@@ -192,10 +192,11 @@ _ladder(
         "gem with a warm-up of 5,000 steps",
         "+ a Gaussian policy",
         "+ the stopping rule, with one pair of critics",
-        "+ CrossQ's critics and its numbers: batch renormalization, both ends in one pass, 512 wide, one update",
+        "+ CrossQ's critics and its numbers: batch renormalization, both ends in one pass, 256 wide, one update",
         "+ state-action embeddings",
         "+ an alpha that sets itself",
-        "+ an averaged policy, which gives gem2",
+        "+ an averaged policy",
+        "+ trials of policies, which gives gem2",
     ),
 )
 

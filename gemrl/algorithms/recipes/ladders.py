@@ -33,7 +33,7 @@ LADDER = climbed(
 """From a simple agent with a memory up to GEM; each step changes one field."""
 
 _CRITICS: dict[str, Any] = {
-    "body": BatchRenormalized((512, 512)),
+    "body": BatchRenormalized((256, 256)),
     "joint_critics": True,
     "targets": PlannedLengths(Stopping()),  # joint critics have no targets that stand still, so minibatches value the ends
     "learning_rate": 1e-3,
@@ -54,5 +54,6 @@ GEM2_LADDER = climbed(
     {"embedding": StateAction(128)},
     {"loss": Calibrated()},
     {"policy_average": 1_000},
+    {"trial_every": 4_000},
 )
 """From GEM, with gem2's warm-up, up to gem2."""
