@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,17 +17,20 @@ from gemrl import NEC
 from gemrl.agents.dictionary import train_round
 from gemrl.agents.dictionary_learner import init_learner
 from gemrl.agents.dictionary_memory import waiting_rows
+from gemrl.agents.making import make_agent
 from gemrl.agents.memory.dictionary import Dictionary, Written, kernel_mean
 from gemrl.agents.memory.equals import digests
 from gemrl.agents.memory.ring import Memory, Rows
 from gemrl.algorithms.planning import LambdaReturn, NStep, Single, Stopping, Twin
 from gemrl.algorithms.registry import RECIPES, DictionaryRecipe
 from gemrl.cli.main import main
+from gemrl.cli.memory import load
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from tests import probes
 from tests.compiled import draw, insert
 from tests.test_best_returns import random_rows
+from tests.test_masks import Doors
 from tests.test_nearest import Signs
 
 GAMMA, DELTA = 0.9, 1e-3
@@ -307,3 +307,72 @@ def test_it_learns_from_pictures_and_from_discrete_states(pictures: bool, tmp_pa
     assert model.agent.notes["dictionaries"].startswith("4 + 4 + 4 + 4 rows of at most 200 for each action; values from ")
     model.save(tmp_path / "signs")
     np.testing.assert_array_equal(NEC.load(tmp_path / "signs").predict(states, deterministic=True)[0], best)
+
+
+def test_masks_are_kept_everywhere() -> None:
+    """In exploration, evaluation and prediction, where the environment would raise, and in the values of next states."""
+    model = NEC(Doors(), seed=0, **PROBE | {"evaluation_eps": 0.3}).learn(260, eval_env=Doors, eval_every=130, eval_episodes=2)
+    rows = model.memory.lane(0)
+    assert rows["observation"].shape[1:] == (7,)
+    assert (np.take_along_axis(rows["observation"][:, 3:], rows["action"], axis=1) == 1).all()
+    assert np.isfinite(rows["q_next"]).all()
+    learner, key = model.agent.learner, jax.random.key(0)
+    states = jax.random.normal(key, (50, 3))
+    q = learner.policy.values(states)[0]
+    for allowed in (q.argmin(axis=-1), q.argmax(axis=-1)):
+        masked = jnp.concatenate([states, jnp.eye(4)[allowed]], axis=-1)
+        np.testing.assert_array_equal(model.agent.act(np.asarray(masked))[:, 0], allowed)
+
+
+def test_recorded_episodes_are_written_before_the_first_step() -> None:
+    env = probes.Choices(probes.Terminated())
+    observations = np.array([[1], [0], [-1], [-1]], np.float32)
+    facts = {"rewards": np.ones(3), "terminated": np.array([False, False, True]), "truncated": np.zeros(3, bool)}
+    episode = {"observations": observations, "actions": np.zeros(3, np.int64)} | facts
+    model = NEC(env, seed=1, **PROBE | {"learning_starts": 0})
+    model.remember([episode, episode], keep=True)
+    assert np.asarray(model.agent.learner.dictionary.sizes).tolist() == [0, 0, 0]
+    model.learn(10)
+    np.testing.assert_allclose(q(model, [1.0, 0.0, -1.0], 0), [1.75, 1.5, 1.0], atol=0.05)
+
+
+def test_memory_shows_rollouts_and_dictionaries(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["train", "CartPole-v1", "--algo", "nec", "--steps", "300", "--eval-every", "300", "--eval-episodes", "1"]
+    words += ["--run", str(tmp_path), "--set", *(f"{name}={value}" for name, value in PROBE.items())]
+    assert main(words) == 0
+    capsys.readouterr()
+    assert main(["memory", str(tmp_path)]) == 0
+    shown = {line[:21].strip(): line[21:] for line in capsys.readouterr().out.splitlines()}
+    assert shown["rows"].startswith("300 in ")
+    rows = [int(number) for number in shown["dictionaries"].partition(" rows of at most 200")[0].split(" + ")]
+    waiting = int(load(tmp_path).memory.unplanned.sum())
+    assert sum(rows) == 300 - waiting
+    assert 0 <= waiting < 5
+
+
+def test_the_size_of_dictionaries_is_estimated() -> None:
+    learner, layout = init_learner(RECIPE, LAYOUT, 0), Layout((2,), 1, 3)
+    assert sum(leaf.nbytes for leaf in jax.tree.leaves(learner.dictionary)) == 4 * RECIPE.dictionary_size(3)
+    with pytest.raises(BadValue, match="set a smaller rows_per_action or key_size"):
+        make_agent(RECIPE.but(rows_per_action=10**9), layout, lanes=1, seed=0, device=None)
+
+
+@pytest.mark.parametrize("planner", [Twin(5), Stopping()])
+def test_planners_that_do_not_fit_are_refused(planner: Any) -> None:
+    with pytest.raises(BadValue, match=type(planner).__name__):
+        RECIPE.but(planner=planner)
+
+
+@pytest.mark.parametrize("planner", [Single(5), LambdaReturn(0.8, 5)])
+def test_other_planners_of_returns(planner: Any) -> None:
+    terminated = trained(probes.Choices(probes.Terminated()), 600, planner=planner)
+    np.testing.assert_allclose(q(terminated, [1.0, 0.0, -1.0], 0), [1.75, 1.5, 1.0], atol=0.1)
+
+
+def test_warnings_and_presets() -> None:
+    recipe = RECIPES["nec"]
+    assert "returns look 100 steps ahead, but there are 40 rows" in recipe.but(buffer_size=80).warnings(10_000, 2)[0]
+    small = recipe.for_environment("MinAtar/Breakout-v1", Layout((10, 10, 4), 1, 3, "bool"))
+    assert (small.learning_starts, small.exploration_steps) == (5_000, 100_000)
+    changed = recipe.but(learning_starts=7)
+    assert changed.for_environment("MinAtar/Breakout-v1", Layout((10, 10, 4), 1, 3, "bool")).learning_starts == 7

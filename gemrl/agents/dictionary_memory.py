@@ -1,8 +1,8 @@
 """What neural episodic control does to the memory: returns are planned once, and written to the dictionaries.
 
-A row's return is final once as many rows follow as the planner looks ahead, or its trajectory has ended. Until then the row waits:
-it is not drawn for minibatches, and `planned` holds its return so far. The value of a next state is computed in the round after
-its row was stored, and never again.
+A row's return is final once as many rows follow as the planner looks ahead, or its trajectory has ended. Until then the row
+waits: it is not drawn for minibatches, and `planned` holds its return so far. The value of a next state is computed in the round
+after its row was stored, and never again.
 """
 
 from __future__ import annotations
