@@ -40,7 +40,7 @@ class DictionaryRecipe(BaseRecipe):
     reward_bound: float = number(1e6, "rewards are clipped to +- this for learning; evaluations report them unclipped", 0)
     net_arch: tuple[int, ...] = choice((128,), "hidden layer widths, after convolutions if observations are images", tuple)
     key_size: int = number(32, "numbers in the embedding of a state, which is a key of the dictionaries")
-    rows_per_action: int = number(10_000, "capacity of each action's dictionary; the least recently used rows are replaced")
+    rows_per_action: int = number(4_000, "capacity of each action's dictionary; the least recently used rows are replaced")
     k: int = number(50, "neighbours whose weighted mean is the value of a state-action pair")
     delta: float = number(1e-3, "added to squared distances in the kernel that weighs neighbours", 1e-9)
     write_rate: float = number(0.1, "how far a new return moves the value of a state that is in the dictionary already", 0, 1)
@@ -77,9 +77,9 @@ class DictionaryRecipe(BaseRecipe):
         return choices * self.rows_per_action * (self.key_size + 5)
 
     def for_environment(self, env_id: str, layout: Layout) -> Self:
-        """The recipe with the preset of dqn and its relatives for Atari or MinAtar. A field that was changed stays as it is."""
+        """The recipe with the preset of dqn and its relatives for images, and larger dictionaries. A changed field stays."""
         own, default = self.settable(), type(self)().settable()
-        preset = image_preset(env_id, layout)
+        preset = image_preset(env_id, layout) | ({"rows_per_action": 20_000} if layout.is_image else {})
         return self.but(**{name: value for name, value in preset.items() if name in own and own[name] == default[name]})
 
     def warnings(self, steps: int, n_envs: int) -> list[str]:
