@@ -36,13 +36,14 @@ from tests.test_nearest import Signs
 GAMMA, DELTA = 0.9, 1e-3
 
 
-def definition(h: Any, keys: Any, values: Any, k: int, delta: float = DELTA) -> Any:
-    """Q(s, a) = sum_i w_i v_i over the k nearest keys, in PyTorch; 0 without keys."""
+def definition(h: Any, rows: Any, k: int) -> Any:
+    """Q(s, a) = sum_i w_i v_i over the k nearest of some rows, keys and values, in PyTorch; 0 without rows."""
+    keys, values = rows
     if not len(keys):
         return torch.zeros(())
     distances = torch.stack([((h - key) ** 2).sum() for key in keys])
     near = distances.detach().argsort(stable=True)[:k]
-    kernel = 1 / (distances[near] + delta)
+    kernel = 1 / (distances[near] + DELTA)
     return (kernel / kernel.sum() * values[near]).sum()
 
 
@@ -66,7 +67,7 @@ def test_values_by_definition() -> None:
     for query, values in zip(torch.tensor(queries), found, strict=True):
         for action, size in enumerate([30, 3, 1, 0]):
             own = (torch.tensor(np.asarray(column)[action, :size]) for column in (rows.key, rows.value))
-            np.testing.assert_allclose(values[action], definition(query, *own, 5), rtol=1e-4, atol=1e-5)
+            np.testing.assert_allclose(values[action], definition(query, own, 5), rtol=1e-4, atol=1e-5)
     np.testing.assert_array_equal(near.filled.sum(axis=-1), np.tile([5, 3, 1, 0], (7, 1)))
     np.testing.assert_array_equal(rows.sizes, [30, 3, 1, 0])
 
@@ -75,9 +76,11 @@ def test_gradients_by_query_keys_and_values() -> None:
     rng = np.random.default_rng(1)
     arrays = [rng.normal(size=shape).astype(np.float32) for shape in ((3,), (6, 3), (6,))]
     whole = np.ones(6, bool)
-    found = jax.grad(lambda *x: kernel_mean(*x, whole, DELTA), argnums=(0, 1, 2))(*map(jnp.array, arrays))
-    tensors = [torch.tensor(array, requires_grad=True) for array in arrays]
-    definition(*tensors, 6).backward()
+    found = jax.grad(lambda h, keys, values: kernel_mean(h, keys, values, whole, DELTA), argnums=(0, 1, 2))(
+        *map(jnp.array, arrays)
+    )
+    tensors: list[Any] = [torch.tensor(array, requires_grad=True) for array in arrays]
+    definition(tensors[0], tensors[1:], 6).backward()
     for slope, tensor in zip(found, tensors, strict=True):
         np.testing.assert_allclose(slope, tensor.grad, rtol=1e-4, atol=1e-5)
 
@@ -172,7 +175,7 @@ class Definition:
         for own in self.slots:
             near = own.nearest(h.numpy(), RECIPE.k)
             columns = (torch.tensor(np.array([row[name] for row in near])) for name in ("key", "value"))
-            values.append(float(definition(h, *columns, RECIPE.k)))
+            values.append(float(definition(h, columns, RECIPE.k)))
             for row in near:
                 row["used"] = self.clock
         return max(values)
@@ -202,14 +205,17 @@ class Definition:
 
     def learn(self, lanes: np.ndarray, offsets: np.ndarray) -> float:
         """One minibatch; the gradients by keys and values are those of half the mean squared error."""
-        cost, leaves = torch.zeros(()), []
+        cost: Any = torch.zeros(())
+        leaves = []
         for lane, offset in zip(lanes, offsets, strict=True):
             row = self.lanes[lane][offset]
             h = self.embed(row["observation"])
             near = self.slots[row["action"][0]].nearest(h.detach().numpy(), RECIPE.k)
-            columns = [torch.tensor(np.array([one[name] for one in near]), requires_grad=True) for name in ("key", "value")]
+            columns: list[Any] = [
+                torch.tensor(np.array([one[name] for one in near]), requires_grad=True) for name in ("key", "value")
+            ]
             leaves.append((near, columns))
-            cost = cost + (definition(h, *columns, RECIPE.k) - float(row["return"])) ** 2 / (2 * len(lanes))
+            cost = cost + (definition(h, columns, RECIPE.k) - float(row["return"])) ** 2 / (2 * len(lanes))
         self.adam.zero_grad()
         cost.backward()
         squares = sum(float((columns[0].grad ** 2).sum()) for _, columns in leaves)
@@ -370,9 +376,9 @@ def test_other_planners_of_returns(planner: Any) -> None:
 
 
 def test_warnings_and_presets() -> None:
-    recipe = RECIPES["nec"]
+    recipe: Any = RECIPES["nec"]
     assert "returns look 100 steps ahead, but there are 40 rows" in recipe.but(buffer_size=80).warnings(10_000, 2)[0]
     small = recipe.for_environment("MinAtar/Breakout-v1", Layout((10, 10, 4), 1, 3, "bool"))
-    assert (small.learning_starts, small.exploration_steps) == (5_000, 100_000)
+    assert (small.learning_starts, small.exploration_steps, small.rows_per_action) == (5_000, 100_000, 20_000)
     changed = recipe.but(learning_starts=7)
     assert changed.for_environment("MinAtar/Breakout-v1", Layout((10, 10, 4), 1, 3, "bool")).learning_starts == 7

@@ -29,6 +29,7 @@ TRAINING_MS = {
     "dueling-dqn": 4.0,
     "clipped-ddqn": 6.0,
     "emdqn": 4.0,
+    "nec": 3.0,
     "ebu": 4.0,
     "gem-discrete": 12.0,
     "gem2-discrete": 12.0,
