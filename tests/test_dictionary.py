@@ -122,7 +122,7 @@ def check_rows(rows: Dictionary, slots: list[Slots], rtol: float = 1e-6, atol: f
 def test_writing_by_definition() -> None:
     """Known states move, new ones take empty rows, then the least recently used; some places of a batch are empty."""
     rng, rows, slots = np.random.default_rng(2), filled(np.random.default_rng(), [0, 0], 6, 3, 2), [Slots(6), Slots(6)]
-    write = jax.jit(Dictionary.written)
+    write, read = jax.jit(Dictionary.written), jax.jit(lambda rows, key, now: rows.touched(rows.nearest(key), now))
     for now in range(12):
         states = rng.integers(0, 11, (5, 1)).astype(np.float32)
         action, value, valid = rng.integers(0, 2, 5), rng.normal(size=5).astype(np.float32), rng.random(5) < 0.8
@@ -130,8 +130,7 @@ def test_writing_by_definition() -> None:
         rows = write(rows, Written(action, key, digests(jnp.array(states)), value, valid), 0.25, jnp.array(now))
         for number in np.flatnonzero(valid):
             slots[action[number]].write(tuple(states[number]), key[number], value[number], 0.25, now)
-        near = rows.nearest(jnp.array(key[:1]))
-        rows = rows.touched(near, jnp.array(now))
+        rows = read(rows, jnp.array(key[:1]), jnp.array(now))
         for own in slots:
             for row in own.nearest(key[0], 2):
                 row["used"] = now
