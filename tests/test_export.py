@@ -62,6 +62,7 @@ UNIT, THREE = Box(-1, 1, (2,)), Discrete(3)
 UNEVEN = Box(np.array([[-3, 0.5], [10, -200]], np.float32), np.array([[5, 0.75], [90, 100]], np.float32))
 NET: dict[str, Any] = {"net_arch": (16, 12)}
 SIX = {"net_arch": (6,)}
+KEYS: dict[str, Any] = SIX | {"key_size": 4, "k": 3}
 BITS, ATARI = boxed(0, 1, (10, 10, 4), np.bool_), Box(0, 255, (4, 36, 36), np.uint8)
 
 CASES = {
@@ -105,12 +106,19 @@ CASES = {
     "mfec, bits": Case("mfec", boxed(0, 1, (6, 6, 3), np.bool_), THREE, {"k": 3, "projection": 0}),
     "mfec, states": Case("mfec", Discrete(9, start=2), THREE, {"k": 9}),
     "mfec, projected states": Case("mfec", Discrete(9, start=2), THREE, {"k": 3, "projection": 4}),
+    "nec, normalized": Case("nec", vector(5), Discrete(3, start=4), KEYS | {"normalize_observations": True}),
+    "nec, bits": Case("nec", BITS, THREE, KEYS),
+    "nec, states": Case("nec", Discrete(9, start=2), THREE, KEYS),
 }
+
+
+LOOKUPS = ("mfec", "nec")
+"""Algorithms whose policies look up rows in a memory."""
 
 
 def made(case: Case) -> gemrl.Model:
     """A model with random weights, normalizer and tables, without an environment."""
-    chosen = RECIPES[case.algo].but(**case.fields | ({"rows_per_action": 50} if case.algo == "mfec" else {}))
+    chosen = RECIPES[case.algo].but(**case.fields | ({"rows_per_action": 50} if case.algo in LOOKUPS else {}))
     model = model_class(case.algo).from_recipe(chosen, Spaces(case.observation, case.action, case.frames), seed=1)
     rng = np.random.default_rng(2)
     if case.algo == "mfec":
@@ -119,6 +127,10 @@ def made(case: Case) -> gemrl.Model:
     arrays = model.get_parameters()
     noisy = {name: array + rng.normal(0, 0.5, array.shape) for name, array in arrays.items() if array.dtype.kind == "f"}
     noisy |= {name: np.abs(array) for name, array in noisy.items() if "variance" in name}
+    if case.algo == "nec":  # more than k rows of the first action, fewer of the second, none of the third
+        used = np.where(np.arange(50) < np.array([[40], [2], [0]]), 0, arrays["dictionary.used"])
+        squares = (noisy["dictionary.key"] ** 2).sum(-1)
+        noisy |= {"dictionary.used": used, "dictionary.norm": np.where(used < 0, np.inf, squares)}
     if case.algo == "gem-tabular":
         noisy["q"] = rng.integers(3, size=arrays["q"].shape).astype(float)  # with ties
     model.set_parameters(arrays | {name: array.astype(arrays[name].dtype) for name, array in noisy.items()})
@@ -192,7 +204,7 @@ def prepared(case: str) -> tuple[gemrl.Model, np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("case", CASES)
 def test_an_exported_policy_acts_like_the_model(case: str, name: str, tmp_path: Path) -> None:
     model, batch, expected = prepared(case)
-    if CASES[case].algo == "mfec" and name != "numpy":
+    if CASES[case].algo in LOOKUPS and name != "numpy":
         with pytest.raises(BadValue, match=f"{name} cannot express; use the format numpy"):
             model.export(tmp_path / "new", name)
         assert not (tmp_path / "new").exists()

@@ -58,6 +58,7 @@ def test_three_kills_at_random_moments(tmp_path: Path) -> None:
 
 FEW = ["gradient_steps=1", "batch_size=4", "train_freq=50", "target_update_interval=150"]
 FEWEST = [*FEW, "learning_starts=50", "buffer_size=150"]
+KEYS = ["rows_per_action=60", "k=5", "key_size=4", "batch_size=4"]
 GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--env-args", "max_num_frames_per_episode=500"]
 
 
@@ -90,6 +91,8 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
         ("tests.dots:Dots-v0", "sac", [], ["batch_size=4", "net_arch=(8,)"]),
         ("CartPole-v1", "ebu", [], [*ROUNDS, "depth=20"]),
         ("FrozenLake-v1", "emdqn", ["--n-envs", "2"], [*ROUNDS, "normalize_rewards=True"]),
+        ("CartPole-v1", "nec", ["--n-envs", "2"], [*KEYS, "normalize_observations=True", "depth=20"]),
+        ("FrozenLake-v1", "nec", [], [*KEYS, "overlap=True"]),
         ("MinAtar/Breakout-v1", "clipped-ddqn", ["--n-envs", "2"], [*FEW, "overlap=True"]),
         ("ALE/MsPacman-v5", "gem", GAME, FEWEST),
     ],

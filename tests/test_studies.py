@@ -49,7 +49,7 @@ def test_named_studies() -> None:
     assert len(get("atari").seeds) == 3
     for name, env, steps in (("episodic", "CartPole-v1", 50_000), ("episodic-minatar", "MinAtar/Breakout-v1", 200_000)):
         assert (get(name).envs, get(name).steps, get(name).seeds) == ((env,), steps, (0, 1))
-        assert set(get(name).algos) == {"gem-discrete", "emdqn", "ebu", "mfec", "dqn"}
+        assert set(get(name).algos) == {"gem-discrete", "nec", "emdqn", "ebu", "mfec", "dqn"}
     assert "Humanoid-v5" in get("ablation").envs
     assert get("quick").settings == ("learning_starts=1000",)
     for name in ("mujoco", "ablation", "nstep", "ladder"):

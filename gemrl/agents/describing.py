@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from gemrl.agents.memory.dictionary import NEVER
 from gemrl.agents.networks.batch_norm import BatchNormNetwork
 from gemrl.agents.networks.body_network import BodyNetwork
 from gemrl.agents.networks.convolution import Convolution
@@ -22,7 +23,15 @@ from gemrl.agents.normalization import CLIP, Normalizer
 from gemrl.agents.protocol import LearningAgent
 from gemrl.algorithms.activations import ELU, Activation, ReLU, Tanh
 from gemrl.algorithms.bootstraps import Acting, FirstNetwork, MeanOfMinima
-from gemrl.algorithms.registry import BaseRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
+from gemrl.algorithms.registry import (
+    BaseRecipe,
+    DictionaryRecipe,
+    DiscreteRecipe,
+    NearestRecipe,
+    Recipe,
+    SoftRecipe,
+    TabularRecipe,
+)
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 from gemrl.core.policy_graph import GraphBuilder
@@ -272,11 +281,22 @@ def _keys(builder: GraphBuilder, projection: np.ndarray | None, layout: Layout, 
     return identity, builder.add("linear", flat, *arrays)
 
 
+def dictionary(builder: GraphBuilder, recipe: DictionaryRecipe, learner: Any, layout: Layout, x: str) -> str:
+    """The weighted values of the nearest keys, for each action."""
+    inputs = _image_and_numbers(builder, layout, _normalized(builder, learner.normalizer, x))
+    embedded, rows = q_network(builder, learner.embedding.network, *inputs), learner.dictionary
+    filled, sizes = np.asarray(rows.used) != NEVER, np.asarray(rows.sizes)
+    tables = {"keys": np.asarray(rows.key)[filled], "values": np.asarray(rows.value)[filled], "sizes": sizes}
+    arrays = (builder.array(role, table) for role, table in tables.items())
+    return builder.add("keys", embedded, *arrays, k=recipe.neighbours, delta=recipe.delta)
+
+
 FAMILIES: dict[type[BaseRecipe], DescribeFamily] = {
     Recipe: continuous,
     SoftRecipe: soft,
     DiscreteRecipe: discrete,
     TabularRecipe: tabular,
     NearestRecipe: nearest,
+    DictionaryRecipe: dictionary,
 }
 """The function for each recipe class."""

@@ -14,6 +14,7 @@ from gemrl.agents.compiling import compiled_round
 from gemrl.agents.discrete_learner import Learner, grouped, init_learner, state_values
 from gemrl.agents.discrete_memory import update_memory
 from gemrl.agents.footprint import Work
+from gemrl.agents.greedy import epsilon_greedy, in_powers_of_two
 from gemrl.agents.memory.ring import Memory, RowIndex, Rows, draw
 from gemrl.agents.memory.sampling import n_step
 from gemrl.agents.networks.actor_critic import adam, current_rate, descend, normalized
@@ -141,10 +142,7 @@ def act(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray) -> np.n
     networks = policy.networks
     state, allowed = networks.layout.split(observation)
     if networks.layout.is_image:
-        count = len(state)
-        padding = (1 << (count - 1).bit_length()) - count  # one compiled program per power of two, not per batch size
-        padded = np.concatenate([state, np.repeat(state[:1], padding, axis=0)])
-        values = np.asarray(_compiled_values(recipe, networks, padded))[:count]
+        values = in_powers_of_two(partial(_compiled_values, recipe, networks), state)
     else:
         values = acting_values(recipe, networks, normalized(policy.normalizer, state))
     values = permitted(values, allowed)
@@ -153,10 +151,7 @@ def act(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray) -> np.n
 
 def explore(recipe: DiscreteRecipe, policy: Policy, observation: np.ndarray, step: int, rng: np.random.Generator) -> np.ndarray:
     """Epsilon-greedy actions; epsilon falls over time. [B, *O] -> [B, 1]."""
-    layout = policy.networks.layout
-    random = layout.random_actions(len(observation), rng, layout.split(observation)[1])
-    explores = rng.random((len(observation), 1)) < recipe.epsilon(step)
-    return random if explores.all() else np.where(explores, random, act(recipe, policy, observation))
+    return epsilon_greedy(partial(act, recipe, policy), policy.networks.layout, recipe.epsilon(step), observation, rng)
 
 
 @jax.jit

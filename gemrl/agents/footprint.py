@@ -31,6 +31,8 @@ class Work(NamedTuple):
     """Rows that one gradient step looks at."""
     plans: bool
     """Whether values and returns of all rows are computed and stored."""
+    tables: int = 0
+    """Numbers in the dictionaries of agents that learn these."""
 
 
 def actor_critic_size(body: Body, layout: Layout, networks: int, features: int = 0) -> tuple[int, int]:
@@ -47,7 +49,9 @@ def actor_critic_size(body: Body, layout: Layout, networks: int, features: int =
 
 def network_needs(work: Work) -> list[Need]:
     """What networks take: themselves, their targets, two averages of Adam, gradients, and a copy while they are made."""
-    return [Need("networks", 6 * FLOAT * work.parameters, "net_arch")]
+    needs = [Need("networks", 6 * FLOAT * work.parameters, "net_arch")]
+    # A round may copy the dictionaries that it changes, and they are copied while they are made.
+    return [*needs, Need("dictionaries", 3 * FLOAT * work.tables, "rows_per_action or key_size")] if work.tables else needs
 
 
 class Shape(NamedTuple):

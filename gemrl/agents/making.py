@@ -5,13 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from gemrl.agents import continuous, discrete, soft
+from gemrl.agents import continuous, dictionary, discrete, soft
 from gemrl.agents.footprint import check_fits, network_needs
 from gemrl.agents.nearest import NearestAgent
 from gemrl.agents.off_policy import Family, OffPolicyAgent
 from gemrl.agents.protocol import LearningAgent
 from gemrl.agents.tabular import TabularAgent
-from gemrl.algorithms.registry import BaseRecipe, DiscreteRecipe, NearestRecipe, Recipe, SoftRecipe, TabularRecipe
+from gemrl.algorithms.registry import (
+    BaseRecipe,
+    DictionaryRecipe,
+    DiscreteRecipe,
+    NearestRecipe,
+    Recipe,
+    SoftRecipe,
+    TabularRecipe,
+)
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
 
@@ -33,6 +41,7 @@ AGENTS: dict[type[BaseRecipe], Maker] = {
     Recipe: off_policy(continuous.FAMILY),
     SoftRecipe: off_policy(soft.FAMILY),
     DiscreteRecipe: off_policy(discrete.FAMILY),
+    DictionaryRecipe: off_policy(dictionary.FAMILY),
     TabularRecipe: TabularAgent,
     NearestRecipe: NearestAgent,
 }

@@ -77,6 +77,11 @@ class NearestAgent:
         self._write_all()
         return self._memory
 
+    @property
+    def notes(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
     def encode(self, observations: Array) -> list[Encoded]:
         """The digest and key of each observation. [B, *O] -> [B]."""
         if self._layout.states:

@@ -70,6 +70,8 @@ class Family(NamedTuple):
     """How its policies are tried out, if a recipe asks for it."""
     work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
     """What it computes with, to estimate the memory that it needs."""
+    notes: Callable[[Any], dict[str, str]] = lambda learner: {}
+    """What a learner remembers beside the memory, in words."""
 
 
 class OffPolicyAgent:
@@ -184,6 +186,11 @@ class OffPolicyAgent:
         if self._staging.full:
             self._flush()
         self._staging.add(transition, self.gamma)
+
+    @property
+    def notes(self) -> dict[str, str]:
+        """What it remembers beside its memory, in words."""
+        return self._family.notes(self.learner)
 
     def newest_trajectory(self, lane: int) -> Trajectory:
         """The newest trajectory of a lane, as far as the memory still has it."""

@@ -61,6 +61,10 @@ class LearningAgent(Agent, Protocol):
     def memory(self) -> Any:
         """The memory of the agent."""
 
+    @property
+    def notes(self) -> dict[str, str]:
+        """What it remembers beside its memory, in words, for `gemrl memory`."""
+
     def sample(self, observation: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Actions drawn from the policy; the greedy ones if it is deterministic. [B, *O] -> [B, A]."""
 

@@ -59,6 +59,11 @@ class TabularAgent:
             self._ring = Memory.empty(*self._memory_shape, host=True)
         return self._ring
 
+    @property
+    def notes(self) -> dict[str, str]:
+        """Nothing."""
+        return {}
+
     def act(self, observation: np.ndarray) -> np.ndarray:
         """The greedy actions by the mean of the tables. [B, 1] -> [B, 1]."""
         values = self.learner.q[:, self._states(observation)].mean(0)

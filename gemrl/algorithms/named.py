@@ -9,6 +9,7 @@ from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe
 from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, REDQ, TD3, Recipe
+from gemrl.algorithms.recipes.dictionary import DictionaryRecipe
 from gemrl.algorithms.recipes.discrete import (
     CLIPPED,
     DDQN,
@@ -159,6 +160,13 @@ _add(
     "ebu",
     "episodic backward update: dqn on targets that spread backwards along whole episodes (Lee et al., 2019)",
     EBU,
+    compared_with="dqn",
+)
+_add(
+    _DISCRETE,
+    "nec",
+    "neural episodic control: values of the nearest embeddings in a learned dictionary (Pritzel et al., 2017)",
+    DictionaryRecipe(),
     compared_with="dqn",
 )
 _ablations("gem-discrete", GEM_DISCRETE, _DISCRETE, compared_with="gem-discrete")

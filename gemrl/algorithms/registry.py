@@ -9,6 +9,7 @@ from typing import Any
 import gemrl.algorithms.named  # noqa: F401, it registers the algorithms that gemrl comes with
 from gemrl.algorithms.recipe import BaseRecipe
 from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, REDQ, TD3, Recipe
+from gemrl.algorithms.recipes.dictionary import DictionaryRecipe
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.algorithms.recipes.ladders import GEM2_LADDER, LADDER
 from gemrl.algorithms.recipes.nearest import NearestRecipe
@@ -35,6 +36,7 @@ __all__ = [
     "Algorithm",
     "AnyRecipe",
     "BaseRecipe",
+    "DictionaryRecipe",
     "DiscreteRecipe",
     "NearestRecipe",
     "NetworkRecipe",
@@ -48,7 +50,7 @@ __all__ = [
     "register",
 ]
 
-NetworkRecipe = Recipe | SoftRecipe | DiscreteRecipe
+NetworkRecipe = Recipe | SoftRecipe | DiscreteRecipe | DictionaryRecipe
 """Recipes of agents that train networks from their memory, in rounds."""
 AnyRecipe = BaseRecipe
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from gemrl.algorithms.recipe import BaseRecipe
 from gemrl.algorithms.recipes.continuous import Recipe
+from gemrl.algorithms.recipes.dictionary import DictionaryRecipe
 from gemrl.algorithms.recipes.discrete import DiscreteRecipe
 from gemrl.algorithms.recipes.nearest import NearestRecipe
 from gemrl.algorithms.recipes.soft import SoftRecipe
@@ -191,6 +192,22 @@ SPACES: list[Family] = [
             "beta": Range(0.25, 1.0),
             "weight": Range(0.03, 1.0, log=True),
             "depth": Choice((2, 5, 20, 100, 1000)),
+        },
+    ),
+    Family(
+        "discrete actions, dictionaries (nec)",
+        DictionaryRecipe,
+        {
+            "learning_rate": Range(1e-5, 3e-3, log=True),
+            "gamma": _GAMMA,
+            "gradient_steps": Multiples("gradient_steps", (1, 2, 4)),
+            "value_rate": Range(0.01, 1.0, log=True),
+            "exploration_final_eps": Range(0.001, 0.1, log=True),
+            "exploration_steps": Multiples("exploration_steps", (0.5, 1, 2)),
+            "net_arch": Choice(((64,), (128,), (256, 256))),
+            "key_size": Choice((16, 32, 64)),
+            "k": Choice((11, 25, 50)),
+            "depth": Choice((10, 30, 100, 300)),
         },
     ),
     Family(

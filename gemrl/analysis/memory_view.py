@@ -93,8 +93,11 @@ def view_memory(memory: Memory, planner: Planner) -> MemoryView:
 
 def _lane(memory: Memory, planner: Planner, lane: int) -> dict[str, np.ndarray]:
     """The columns of one lane's planned rows."""
-    count = int(memory.size[lane] - memory.unplanned[lane])
-    rows = {name: column[..., :count] for name, column in memory.lane(lane).items() if name in COLUMNS}
+    from gemrl.agents.memory.ring import planned_rows  # with JAX, which is imported only when it is needed
+
+    stored = memory.lane(lane)
+    count = planned_rows(stored)
+    rows = {name: column[..., :count] for name, column in stored.items() if name in COLUMNS}
     rows["length"] = memory.chosen_lengths(planner, lane)[:, :count]
     rows["available"] = available(rows["last"])
     inputs = (rows[name].astype(float) for name in ("reward", "discount", "last", "q_next"))
@@ -159,6 +162,8 @@ def planner_of(algo: str, chosen: AnyRecipe) -> Planner:
     """The planner of the returns in a recipe's memory; raises if it stores none."""
     if isinstance(chosen, TabularRecipe):
         raise BadValue(f"{algo} keeps its values in tables, which gemrl memory does not draw: model.agent.learner.q has them")
+    if isinstance(own := vars(chosen).get("planner"), Planner):
+        return own
     for name in ("targets", "anchor"):
         part = chosen.settable().get(name)
         if part is not None and (part.stored or getattr(part, "every", None)):

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "run",
         type=path,
         metavar="RUN",
-        help="the run folder; its recipe must plan over its memory (gem, its ablations, gem2, ebu and emdqn do)",
+        help="the run folder; its recipe must plan over its memory (gem, its ablations, gem2, ebu, emdqn and nec do)",
     )
     parser.add_argument("--out", type=path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
     parser.add_argument(
@@ -76,7 +76,8 @@ def show_memory(options: argparse.Namespace) -> int:
         write_bytes(target, picture)
     except OSError as error:
         raise RunFolderError(f"cannot write to {target}: {error.strerror or error}") from None
-    for line in (title, *lines(memory), f"figure               {target}"):
+    notes = (f"{name:<20} {text}" for name, text in model.agent.notes.items())
+    for line in (title, *lines(memory), *notes, f"figure               {target}"):
         echo(line)
     return DONE
 

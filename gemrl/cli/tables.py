@@ -86,7 +86,7 @@ def fields_tables() -> list[Table]:
     """All fields that can be changed with --set or keyword arguments, with their values in some recipes of each family."""
     return [
         _fields_table({name: RECIPES[name] for name in ("gem", "gem2", "td3", "sac")}, PART_FIELDS),
-        _fields_table({name: RECIPES[name] for name in ("gem-discrete", "dqn", "mfec")}, DISCRETE_PART_FIELDS),
+        _fields_table({name: RECIPES[name] for name in ("gem-discrete", "dqn", "nec", "mfec")}, DISCRETE_PART_FIELDS),
         _fields_table({name: RECIPES[name] for name in ("gem-tabular", "q-learning")}, TABULAR_PART_FIELDS),
     ]
 

@@ -54,7 +54,13 @@ class MFEC(Model):
     algo = "mfec"
 
 
-MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEM2, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
+class NEC(Model):
+    """Neural episodic control (Pritzel et al., 2017), for discrete actions."""
+
+    algo = "nec"
+
+
+MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEM2, TD3, DDPG, SAC, REDQ, DQN, MFEC, NEC)}
 """The model class of each algorithm."""
 
 

@@ -24,18 +24,18 @@ class Chunks:
         self._memory, self._places, self.count = memory, places, count
 
     @staticmethod
-    def newest(memory: Memory, stale: Array, rows: int) -> Chunks:
-        """The newest stale[e] rows of each lane."""
+    def newest(memory: Memory, stale: Array, rows: int, but: Array | int = 0) -> Chunks:
+        """The newest stale[e] rows of each lane, without the but[e] newest of them."""
         lanes, capacity = memory.rows.reward.shape
-        width = max(1, rows // lanes)
+        width, wanted = max(1, rows // lanes), stale - but
         lane, start = jnp.arange(lanes)[:, None], (memory.head - stale)[:, None]
 
         def places(number: Array) -> tuple[Array, Array]:
             offset = number * width + jnp.arange(width)
-            position = jnp.where(offset < stale[:, None], (start + offset) % capacity, capacity)
+            position = jnp.where(offset < wanted[:, None], (start + offset) % capacity, capacity)
             return jnp.broadcast_to(lane, position.shape).reshape(-1), position.reshape(-1)
 
-        return Chunks(memory, places, -(-stale.max() // width))
+        return Chunks(memory, places, -(-wanted.max() // width))
 
     @staticmethod
     def wanted(memory: Memory, wanted: Array, rows: int) -> Chunks:
@@ -51,6 +51,11 @@ class Chunks:
             return lane, jnp.where(found < lanes * capacity, (oldest[lane] + offset) % capacity, capacity)
 
         return Chunks(memory, places, -(-wanted.sum() // rows))
+
+    def places(self, number: Array) -> tuple[Array, Array, Array]:
+        """The lanes and positions of the rows in a chunk, and whether there is such a row, each [B]."""
+        lane, position = self._places(number)
+        return lane, position, position < self._memory.capacity
 
     def next_observations(self, number: Array) -> tuple[Array, Array]:
         """The lanes [B] of the rows in a chunk, and their next observations as stored [B, *O]."""
@@ -112,12 +117,12 @@ def plan(memory: Memory, planner: Planner) -> Memory:
 
 
 NEWEST = 256
-"""Up to this many new rows per lane, `plan_newest` plans only the end of the memory."""
+"""Up to this many new rows per lane, by default, `plan_newest` plans only the end of the memory."""
 
 
-def plan_newest(memory: Memory, planner: Planner) -> Memory:
+def plan_newest(memory: Memory, planner: Planner, newest_rows: int = NEWEST) -> Memory:
     """The same as `plan`, if no `q_next` of a planned row has changed: new rows affect only returns that can reach them."""
-    capacity, window = memory.capacity, planner.rollout_cap - 1 + NEWEST
+    capacity, window = memory.capacity, planner.rollout_cap - 1 + newest_rows
     if window >= capacity:
         return plan(memory, planner)
     age = jnp.arange(window)[::-1]
@@ -129,4 +134,4 @@ def plan_newest(memory: Memory, planner: Planner) -> Memory:
         planned = memory.planned.at[:, lane, position].set(returns)
         return eqx.tree_at(lambda m: (m.planned, m.unplanned), memory, (planned, jnp.zeros_like(memory.unplanned)))
 
-    return jax.lax.cond(memory.unplanned.max() <= NEWEST, newest, lambda memory: plan(memory, planner), memory)
+    return jax.lax.cond(memory.unplanned.max() <= newest_rows, newest, lambda memory: plan(memory, planner), memory)

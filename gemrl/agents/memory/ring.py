@@ -139,12 +139,18 @@ class Memory(eqx.Module):
 
     def chosen_lengths(self, planner: Planner, lane: int = 0) -> np.ndarray:
         """The rollout length h* that `planner` chooses for each row of a lane, oldest first [K, n]; 0 if not planned yet."""
-        rows, planned = self.lane(lane), int(self.size[lane] - self.unplanned[lane])
+        rows = self.lane(lane)
+        planned = planned_rows(rows)
         lengths = np.zeros(rows["q_next"].shape, np.int32)
         if planned:
             inputs = {name: rows[name][..., :planned] for name in PLANNER_INPUTS if name in rows}
             lengths[:, :planned] = planner.chosen(**inputs)
         return lengths
+
+
+def planned_rows(lane: dict[str, np.ndarray]) -> int:
+    """How many rows of a lane, oldest first, have a planned return; it may still change where they count as unplanned."""
+    return int((~np.isnan(lane["planned"][0])).sum())
 
 
 def row_bytes(layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:

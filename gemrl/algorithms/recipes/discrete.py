@@ -111,9 +111,7 @@ class DiscreteRecipe(BaseRecipe):
 
         A recipe that has its own value of a field keeps it.
         """
-        if not layout.is_image:
-            return self
-        preset = (IMAGES if layout.large_image else MINATAR) | (ATARI if is_atari(env_id) else {})
+        preset = image_preset(env_id, layout)
         return self.but(**{name: value for name, value in preset.items() if getattr(self, name) == getattr(GEM_DISCRETE, name)})
 
 
@@ -144,6 +142,14 @@ MINATAR: dict[str, Any] = {
     "exploration_steps": 100_000,
     "net_arch": (128,),
 }
+
+
+def image_preset(env_id: str, layout: Layout) -> dict[str, Any]:
+    """The preset of agents with discrete actions for Atari, MinAtar or other images; empty if observations are vectors."""
+    if not layout.is_image:
+        return {}
+    return (IMAGES if layout.large_image else MINATAR) | (ATARI if is_atari(env_id) else {})
+
 
 GEM_DISCRETE = DiscreteRecipe()
 GEM2_DISCRETE = GEM_DISCRETE.but(planner=Stopping())

@@ -15,7 +15,7 @@ GAMES = ("Alien", "Frostbite", "Zaxxon", "BattleZone", "WizardOfWor", "MsPacman"
 PLAIN, STICKY = (tuple(f"ALE/{game}-v5" for game in games) for games in (GAMES, ("Alien", "Frostbite", "MsPacman")))
 MINATAR = tuple(f"MinAtar/{game}-v1" for game in ("Asterix", "Breakout", "Freeway", "Seaquest", "SpaceInvaders"))
 DISCRETE = ("gem-discrete", "dqn", "ddqn", "dueling-dqn", "clipped-ddqn")
-EPISODIC = ("gem-discrete", "emdqn", "ebu", "mfec", "dqn")
+EPISODIC = ("gem-discrete", "nec", "emdqn", "ebu", "mfec", "dqn")
 ATARI: dict[str, Any] = {"seeds": (0, 1, 2), "steps": 2_500_000, "eval_every": 50_000, "eval_episodes": 5}
 """Steps are agent steps of four frames each. The warm-up is that of the Atari preset, 20,000 steps, for every agent."""
 

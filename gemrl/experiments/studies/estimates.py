@@ -29,6 +29,7 @@ TRAINING_MS = {
     "dueling-dqn": 4.0,
     "clipped-ddqn": 6.0,
     "emdqn": 4.0,
+    "nec": 3.0,
     "ebu": 4.0,
     "gem-discrete": 12.0,
     "gem2-discrete": 12.0,
@@ -42,7 +43,7 @@ TRAINING_MS = {
 """Milliseconds of training per environment step, on one thread of the machine used for the results in docs/."""
 ATARI_MS = {"dqn": 14.0, "ddqn": 15.0, "dueling-dqn": 18.0, "clipped-ddqn": 28.0, "gem-discrete": 62.0, "gem2-discrete": 62.0}
 MINATAR_MS = {"dqn": 1.0, "ddqn": 1.1, "dueling-dqn": 1.3, "clipped-ddqn": 1.6, "emdqn": 1.8, "ebu": 1.8}
-MINATAR_MS |= {"gem-discrete": 4.2, "gem2-discrete": 4.2}
+MINATAR_MS |= {"nec": 12.0, "gem-discrete": 4.2, "gem2-discrete": 4.2}
 """The same for discrete agents on Atari and on MinAtar, whose presets train at other intervals."""
 
 STEP_MS = {"Humanoid": 0.5, "Ant": 0.3, "NoFrameskip": 1.0, "ALE/": 1.0}

@@ -79,7 +79,7 @@ def _run_onnx(file: Path, observations: np.ndarray) -> np.ndarray:
     return onnx_actions(file, observations)
 
 
-_LOOKUP = frozenset({"neighbours"})
+_LOOKUP = frozenset({"neighbours", "keys"})
 
 FORMATS: Mapping[str, Format] = {
     "numpy": Format(("policy.npz", "policy.py"), _numpy),

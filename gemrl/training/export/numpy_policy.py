@@ -52,6 +52,17 @@ def neighbours(x: Array, key: Array, digests: Array, keys: Array, returns: Array
     return found
 
 
+def keys(x: Array, known: Array, values: Array, sizes: Array, k: int, delta: float) -> Array:
+    """The value of each action: the mean of the k nearest keys' values, weighted by 1 / (squared distance + delta)."""
+    found = np.zeros((len(x), len(sizes)), np.float32)
+    for action, (size, end) in enumerate(zip(sizes, np.cumsum(sizes), strict=True)):
+        for i in range(len(x) if size else 0):
+            distances = ((known[end - size : end] - x[i]) ** 2).sum(-1)
+            near = distances.argsort(kind="stable")[:k]
+            found[i, action] = np.average(values[end - size : end][near], weights=1 / (distances[near] + delta))
+    return found
+
+
 OPERATIONS: dict[str, Any] = {
     "cast": lambda x, dtype: x.astype(dtype),
     "reshape": lambda x, shape: x.reshape(len(x), *shape),
@@ -63,6 +74,7 @@ OPERATIONS: dict[str, Any] = {
     "layer_norm": layer_norm,
     "convolution": convolution,
     "neighbours": neighbours,
+    "keys": keys,
     "relu": lambda x: np.maximum(x, 0),
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "join": lambda *x: np.concatenate(x, -1),
