@@ -58,6 +58,7 @@ class Shape(NamedTuple):
     layout: Layout
     groups: int
     extra: tuple[str, ...] = ()
+    neighbours: int = 0
 
 
 def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) -> list[Need]:
@@ -65,10 +66,10 @@ def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) ->
 
     `chunk` is how many rows are evaluated at a time.
     """
-    lanes, capacity, layout, groups, extra = shape
+    lanes, capacity, layout, groups, extra, neighbours = shape
     batch, draws = 4 * work.drawn * (layout.size + work.activations), gradient_steps * work.drawn * (4 + layout.action)
     refresh = chunk * (layout.size + work.activations) + work.parameters
-    staged = 3 * lanes * min(capacity, STAGED_ROWS) * (row_bytes(layout, groups, extra) + _film_bytes(layout))
+    staged = 3 * lanes * min(capacity, STAGED_ROWS) * (row_bytes(layout, groups, extra, neighbours) + _film_bytes(layout))
     phases = [  # one after the other, in the same memory
         Need("copying a column", column_bytes(*shape), "buffer_size"),  # JAX does that when the memory is made
         Need("evaluating rows", FLOAT * refresh * work.plans, "net_arch"),

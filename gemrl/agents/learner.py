@@ -19,6 +19,7 @@ from gemrl.agents.normalization import Normalizer
 from gemrl.agents.reward_scale import RewardScale
 from gemrl.algorithms.losses import Calibrated
 from gemrl.algorithms.recipes.continuous import Recipe
+from gemrl.algorithms.targets import Anchor
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
@@ -57,6 +58,8 @@ class Learner(eqx.Module):
     """The weight of values below their returns in the loss; None if it is a constant."""
     average: Averaged | None
     """The average of the newest policies, which acts greedily; None if the newest one does."""
+    projection: Array | None
+    """What states and actions are multiplied with before they are compared [D + A, F]; None if they are not compared."""
 
     @property
     def greedy(self) -> Averaged:
@@ -105,5 +108,16 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
         np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
         Averaged(actor, None if encoders is None else encoders.fixed, critics.vision) if recipe.policy_average else None,
+        projection_of(recipe.anchor, layout, seed),
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
+
+
+def projection_of(anchor: Anchor, layout: Layout, seed: int) -> np.ndarray | None:
+    """A random matrix [D + A, F] for an anchor that compares states and actions; it never changes."""
+    if not anchor.projection:
+        return None
+    if layout.is_image:
+        raise BadValue(f"{type(anchor).__name__} compares vectors, but these observations are images: set anchor=NoAnchor()")
+    shape = layout.size + layout.action, anchor.projection
+    return stream(seed, "projection").standard_normal(shape).astype(np.float32)

@@ -147,6 +147,14 @@ class Anchor(ABC):
     """Returns in the memory that Q-values are pulled towards, beside their targets, with a weight in the loss."""
 
     weight: float
+    every: int | None = None
+    """Environment steps between two computations of these returns; None if they follow the updates of the targets."""
+    others: int = 0
+    """How many similar rows the memory stores for each row."""
+    projection: int = 0
+    """The numbers that states and actions are projected to before they are compared; 0 if they are not compared."""
+    discrete: ClassVar[bool | None] = None
+    """Whether it is for discrete or for continuous actions only; None if it is for both."""
 
     @property
     @abstractmethod
@@ -182,6 +190,7 @@ class BestReturn(Anchor):
 
     weight: float = 0.1
     horizon: int = 1000
+    discrete: ClassVar[bool | None] = True
     arguments: ClassVar[tuple[str, ...]] = ("weight",)
 
     def __post_init__(self) -> None:
@@ -192,3 +201,47 @@ class BestReturn(Anchor):
     def planner(self) -> Planner:
         """The planner of the returns."""
         return NStep(self.horizon)
+
+
+@part
+@dataclass(frozen=True)
+class NearestReturn(Anchor):
+    """Episodic memory actor-critic (Kuznetsov and Filchenkov, 2021): (1 - weight) loss(Q - y) + weight loss(Q - M).
+
+    y is the usual target, and M the mean of the returns of the `k` most similar stored steps, the step itself included, weighted
+    by the softmax of their negative distances. Distances are those of random projections of states and actions to `projection`
+    numbers. A return follows its episode for up to `horizon` steps, then bootstraps unless it terminated. All M are computed
+    again every `every` environment steps; a step that was added since then has its target only.
+    """
+
+    weight: float = 0.1
+    k: int = 2
+    projection: int = 4
+    horizon: int = 1000
+    every: int = 1000
+    discrete: ClassVar[bool | None] = False
+    arguments: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def __post_init__(self) -> None:
+        check_number("weight", self.weight, 0, 1)
+        for name in ("k", "projection", "horizon", "every"):
+            check_number(name, getattr(self, name), 1, whole=True)
+
+    @property
+    def others(self) -> int:  # type: ignore[override]
+        """The neighbours of a step beside itself."""
+        return self.k - 1
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the returns."""
+        return NStep(self.horizon)
+
+
+def check_anchor(anchor: Anchor, *, discrete: bool, alone: bool) -> None:
+    """Raises if an anchor is for other actions than these, or stores returns although it is not alone in that."""
+    name = type(anchor).__name__
+    if anchor.discrete not in (None, discrete):
+        raise BadValue(f"{name} needs {'continuous' if discrete else 'discrete'} actions")
+    if anchor.stored and not alone:
+        raise BadValue(f"{name} stores its own returns, so it needs Fresh targets{'' if discrete else ' and no SelfImitation'}")

@@ -12,7 +12,7 @@ from gemrl.algorithms.losses import Calibrated, Huber, Loss
 from gemrl.algorithms.planning import Planner, Stopping, Twin, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe, choice, linear_schedule, number
 from gemrl.algorithms.schedules import Constant, Schedule
-from gemrl.algorithms.targets import Anchor, BestReturn, Fresh, NoAnchor, Planned, Targets, check_planner
+from gemrl.algorithms.targets import Anchor, BestReturn, Fresh, NoAnchor, Planned, Targets, check_anchor, check_planner
 from gemrl.core.env_names import is_atari
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
@@ -67,8 +67,7 @@ class DiscreteRecipe(BaseRecipe):
             raise BadValue("subset is for continuous actions only; set it to 0")
         if self.students and not self.targets.stored:
             raise BadValue("students learn planned returns, so they need Planned targets")
-        if self.anchor.stored and self.targets.stored:
-            raise BadValue(f"{type(self.anchor).__name__} stores its own returns, so it needs Fresh targets")
+        check_anchor(self.anchor, discrete=True, alone=not self.targets.stored)
         if self.bootstrap.uses_online and self.targets.stored:
             raise BadValue(f"{type(self.bootstrap).__name__} needs Fresh targets: planned returns use target networks only")
 
