@@ -42,6 +42,12 @@ class REDQ(Model):
     algo = "redq"
 
 
+class EMAC(Model):
+    """Episodic memory actor-critic (Kuznetsov and Filchenkov, 2021)."""
+
+    algo = "emac"
+
+
 class DQN(Model):
     """Deep Q-network (Mnih et al., 2015), for discrete actions; MODELS contains its variants."""
 
@@ -54,7 +60,7 @@ class MFEC(Model):
     algo = "mfec"
 
 
-MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEM2, TD3, DDPG, SAC, REDQ, DQN, MFEC)}
+MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEM2, TD3, DDPG, SAC, REDQ, EMAC, DQN, MFEC)}
 """The model class of each algorithm."""
 
 
