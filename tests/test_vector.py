@@ -83,7 +83,7 @@ def test_each_lane_holds_the_trajectories_of_its_environment(kind: str) -> None:
         np.testing.assert_allclose(rows["discount"], np.where((time == length - 1) & (lane == 1), 0.0, 0.99))
 
 
-@pytest.mark.parametrize("name", ["gem", "td3", "sac", "td3-sil", "optimality-tightening", "emac"])
+@pytest.mark.parametrize("name", ["gem", "td3", "sac", "td3-sil", "optimality-tightening"])
 def test_agents_learn_from_several_environments(name: str) -> None:
     """The reward is the observation and every step ends an episode, so every agent must learn Q(s, a) = s."""
     fields = SMALL | {"train_freq": 48, "learning_rate": 3e-3, "gradient_steps": 60, "net_arch": (32,)}

@@ -256,7 +256,8 @@ def work(recipe: Recipe, layout: Layout) -> Work:
         drawn *= 1 + 2 * recipe.bound.reach  # the rows before and after each one
     plans = bool(recipe.targets.stored or update_period(recipe))
     networks = recipe.n_pairs * recipe.n_critics + 1
-    return Work(*actor_critic_size(recipe.body, layout, networks, recipe.embedding.features), drawn, plans)
+    compared = recipe.anchor.projection if recipe.anchor.others else 0
+    return Work(*actor_critic_size(recipe.body, layout, networks, recipe.embedding.features), drawn, plans, compared)
 
 
 def update_period(recipe: Recipe) -> int | None:

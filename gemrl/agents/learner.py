@@ -79,7 +79,7 @@ class Learner(eqx.Module):
 
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimizers before the first step."""
-    rng = stream(seed, "networks")
+    rng, projection = stream(seed, "networks"), projection_of(recipe.anchor, layout, seed)
     if layout.is_image and recipe.embedding.features:
         raise BadValue("embedding is for vectors, but these observations are images: set embedding=NoEmbedding()")
     observation, action, count = seen_size(layout), layout.action, recipe.n_pairs * recipe.n_critics
@@ -108,7 +108,7 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         Temperature.start(recipe.distribution.temperature) if recipe.distribution.stochastic else None,
         np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
         Averaged(actor, None if encoders is None else encoders.fixed, critics.vision) if recipe.policy_average else None,
-        projection_of(recipe.anchor, layout, seed),
+        projection,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
 

@@ -48,9 +48,8 @@ class Listed(NamedTuple):
 
 def keys_of(memory: Memory, projection: Array) -> Array:
     """The key of every row, infinite where there is none. [D + A, F] -> [F, M]."""
-    rows = memory.rows
-    pairs = jnp.concatenate([rows.observation, rows.action], axis=-1)
-    keys = (pairs @ projection).reshape(-1, projection.shape[-1])
+    state, action = jnp.split(projection, [memory.rows.observation.shape[-1]])
+    keys = (memory.rows.observation @ state + memory.rows.action @ action).reshape(-1, projection.shape[-1])
     return jnp.where(newest(memory, memory.size), keys.T, jnp.inf)
 
 
