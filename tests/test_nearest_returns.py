@@ -122,7 +122,7 @@ def test_an_abandoned_trajectory_bootstraps_where_it_was_left() -> None:
         ),
         ({"targets": PlannedLengths()}, "stores its own returns"),
         ({"bound": SelfImitation()}, "stores its own returns"),
-        ({"anchor": BestReturn()}, "BestReturn needs discrete actions"),
+        ({"anchor": BestReturn()}, "anchor must be NoAnchor or NearestReturn, not BestReturn"),
         ({"joint_critics": True}, "joint_critics does not work with NearestReturn: set anchor=NoAnchor"),
         ({"weight": 1.1}, "weight must be a number from 0 to 1"),
         ({"k": 0}, "k must be a whole number of at least 1"),
@@ -133,7 +133,7 @@ def test_what_does_not_fit_is_refused(change: dict[str, Any], line: str) -> None
     with pytest.raises(BadValue, match=line):
         RECIPE.but(**change)
     if "anchor" in change:
-        with pytest.raises(BadValue, match="NearestReturn needs continuous actions"):
+        with pytest.raises(BadValue, match="anchor must be NoAnchor or BestReturn, not NearestReturn"):
             RECIPES["dqn"].but(anchor=NearestReturn())
 
 

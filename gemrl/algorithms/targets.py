@@ -153,8 +153,6 @@ class Anchor(ABC):
     """How many similar rows the memory stores for each row."""
     projection: int = 0
     """The numbers that states and actions are projected to before they are compared; 0 if they are not compared."""
-    discrete: ClassVar[bool | None] = None
-    """Whether it is for discrete or for continuous actions only; None if it is for both."""
 
     @property
     @abstractmethod
@@ -167,9 +165,17 @@ class Anchor(ABC):
         return self.planner is not None
 
 
+class DiscreteAnchor(Anchor):
+    """An anchor for discrete actions."""
+
+
+class ContinuousAnchor(Anchor):
+    """An anchor for continuous actions."""
+
+
 @part
 @dataclass(frozen=True)
-class NoAnchor(Anchor):
+class NoAnchor(DiscreteAnchor, ContinuousAnchor):
     """Q-values learn their targets only."""
 
     weight: ClassVar[float] = 0.0  # type: ignore[misc]
@@ -181,7 +187,7 @@ class NoAnchor(Anchor):
 
 @part
 @dataclass(frozen=True)
-class BestReturn(Anchor):
+class BestReturn(DiscreteAnchor):
     """Episodic memory DQN (Lin et al., 2018): `weight` times the loss of Q - H, added to that of the targets.
 
     H is the best return of all stored steps with the same state and action. A return follows its episode for up to `horizon`
@@ -190,7 +196,6 @@ class BestReturn(Anchor):
 
     weight: float = 0.1
     horizon: int = 1000
-    discrete: ClassVar[bool | None] = True
     arguments: ClassVar[tuple[str, ...]] = ("weight",)
 
     def __post_init__(self) -> None:
@@ -205,7 +210,7 @@ class BestReturn(Anchor):
 
 @part
 @dataclass(frozen=True)
-class NearestReturn(Anchor):
+class NearestReturn(ContinuousAnchor):
     """Episodic memory actor-critic (Kuznetsov and Filchenkov, 2021): (1 - weight) loss(Q - y) + weight loss(Q - M).
 
     y is the usual target, and M the mean of the returns of the `k` most similar stored steps, the step itself included, weighted
@@ -219,7 +224,6 @@ class NearestReturn(Anchor):
     projection: int = 4
     horizon: int = 1000
     every: int = 1000
-    discrete: ClassVar[bool | None] = False
     arguments: ClassVar[tuple[str, ...]] = ("weight",)
 
     def __post_init__(self) -> None:
@@ -236,12 +240,3 @@ class NearestReturn(Anchor):
     def planner(self) -> Planner:
         """The planner of the returns."""
         return NStep(self.horizon)
-
-
-def check_anchor(anchor: Anchor, *, discrete: bool, alone: bool) -> None:
-    """Raises if an anchor is for other actions than these, or stores returns although it is not alone in that."""
-    name = type(anchor).__name__
-    if anchor.discrete not in (None, discrete):
-        raise BadValue(f"{name} needs {'continuous' if discrete else 'discrete'} actions")
-    if anchor.stored and not alone:
-        raise BadValue(f"{name} stores its own returns, so it needs Fresh targets{'' if discrete else ' and no SelfImitation'}")

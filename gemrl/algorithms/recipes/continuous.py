@@ -14,8 +14,8 @@ from gemrl.algorithms.recipe import BaseRecipe, choice, number
 from gemrl.algorithms.recipes.images import image_preset
 from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.algorithms.targets import (
-    Anchor,
     Bound,
+    ContinuousAnchor,
     Fresh,
     NearestReturn,
     NoAnchor,
@@ -25,7 +25,6 @@ from gemrl.algorithms.targets import (
     SelfImitation,
     Targets,
     Tightening,
-    check_anchor,
     check_planner,
 )
 from gemrl.core.exceptions import BadValue
@@ -72,8 +71,8 @@ class Recipe(BaseRecipe):
     targets: Planned | PlannedLengths | Fresh = choice(Planned(Twin(5)), "how the critics' targets are computed", Targets)
     loss: Loss = choice(Asymmetric(0.25), "loss of the critics", Loss)
     bound: NoBound | SelfImitation | Tightening = choice(NoBound(), "bounds that the critics' values are pushed into", Bound)
-    anchor: NoAnchor | NearestReturn = choice(
-        NoAnchor(), "returns in the memory that the critics' values are pulled towards", Anchor
+    anchor: ContinuousAnchor = choice(
+        NoAnchor(), "returns in the memory that the critics' values are pulled towards", ContinuousAnchor
     )
     regress_on_both: bool = choice(False, "each critic regresses on the returns of all groups, not only of its own", bool)
     actor_objective: ActorObjective = choice(MeanOfCritics(), "critics that the policy maximizes", ActorObjective)
@@ -102,8 +101,8 @@ class Recipe(BaseRecipe):
             raise BadValue(f"subset={self.targets.subset} draws more critics than n_critics={self.n_critics}")
         if (self.targets.stored or self.targets.every) and self.bound.every:
             raise BadValue(f"{type(self.bound).__name__} stores its own returns, so it needs Fresh targets")
-        stores = bool(self.targets.stored or self.targets.every or self.bound.every)
-        check_anchor(self.anchor, discrete=False, alone=not stores)
+        if self.anchor.stored and (self.targets.stored or self.targets.every or self.bound.every):
+            raise BadValue(f"{type(self.anchor).__name__} stores its own returns, so it needs Fresh targets and no SelfImitation")
         if isinstance(self.loss, Calibrated) and not (self.targets.stored or self.targets.every):
             raise BadValue("Calibrated compares values in the memory, so it needs Planned or PlannedLengths targets")
         if self.joint_critics:
