@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from gemrl.agents.continuous import update_memory
+from gemrl.agents.continuous import FAMILY, update_memory
 from gemrl.agents.learner import init_learner
 from gemrl.agents.memory.ring import Memory, cut
 from gemrl.algorithms.registry import RECIPES
@@ -172,11 +172,7 @@ def test_returns_reach_the_start_before_targets_do() -> None:
 
 
 def test_returns_are_due_every_so_many_steps() -> None:
-    for every in (50, 70):
-        agent = MODELS["emac"]("Pendulum-v1", every=every, learning_starts=100, net_arch=(8,)).agent
-        assert agent.refreshes(101)
-        agent._updated = 101
-        assert [step for step in range(102, 300) if agent.refreshes(step)] == list(range((101 // every + 1) * every, 300))
+    assert [FAMILY.update_period(RECIPE.but(every=steps)) for steps in (50, 70)] == [50, 70]
 
 
 def test_command_shows_its_memory(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
