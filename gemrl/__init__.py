@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from gemrl.training.callbacks import Callback
     from gemrl.training.loop import Event
     from gemrl.training.model import Model
-    from gemrl.training.models import DDPG, DQN, GEM, GEM2, MFEC, NEC, REDQ, SAC, TD3
+    from gemrl.training.models import DDPG, DQN, EMAC, GEM, GEM2, MFEC, NEC, REDQ, SAC, TD3
 
 _MODULES = {
-    **dict.fromkeys(("DDPG", "DQN", "GEM", "GEM2", "MFEC", "NEC", "REDQ", "SAC", "TD3"), "training.models"),
+    **dict.fromkeys(("DDPG", "DQN", "EMAC", "GEM", "GEM2", "MFEC", "NEC", "REDQ", "SAC", "TD3"), "training.models"),
     "Model": "training.model",
     "Callback": "training.callbacks",
     "load": "experiments.loading",
@@ -42,6 +42,7 @@ _MODULES = {
 __all__ = [
     "DDPG",
     "DQN",
+    "EMAC",
     "GEM",
     "GEM2",
     "MFEC",

@@ -48,6 +48,7 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("gem", "InvertedPendulum-v5", {}, LEARNED | {"tau": 0.3, "alpha": 0.7, "adam_beta1": 0.5, "target_policy_noise": 0.4}),
     ("gem", "InvertedPendulum-v5", {"bound": Tightening(2.0), "targets": "td3"}, LEARNED | {"bound": Tightening(8.0)}),
     ("gem", "InvertedPendulum-v5", {"bound": SelfImitation(), "targets": "td3"}, LEARNED | {"bound": SelfImitation(0.1)}),
+    ("emac", "InvertedPendulum-v5", {"every": 50}, LEARNED | {"weight": 0.3}),
     (
         "gem",
         "InvertedPendulum-v5",
@@ -58,7 +59,7 @@ CHANGES: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     ("sac", "InvertedPendulum-v5", {}, LEARNED | {"tau": 0.3, "target_entropy_scale": 2.0}),
     ("gem-discrete", "CartPole-v1", {"planner": Backward()}, LEARNED | {"planner": Backward(0.7), "adam_epsilon": 1e-4}),
 ]
-PROGRAMS = {"gem": continuous, "sac": soft, "gem-discrete": discrete}
+PROGRAMS = {"gem": continuous, "emac": continuous, "sac": soft, "gem-discrete": discrete}
 
 
 @pytest.mark.parametrize(("algo", "env", "fields", "changes"), CHANGES, ids=lambda x: x if isinstance(x, str) else "")

@@ -146,8 +146,9 @@ ROUND: dict[str, Any] = {"learning_starts": 20, "train_freq": 20, "gradient_step
     [
         ("gem", (-1, 1, (5000,)), 0, ROUND | {"buffer_size": 10_000, "net_arch": (64, 64), "batch_size": 100}),
         ("gem", (-1, 1, (3,)), 0, ROUND | {"buffer_size": 2_000_000, "net_arch": (100, 100), "batch_size": 8000, "depth": 100}),
+        ("emac", (-1, 1, (3,)), 0, ROUND | {"buffer_size": 1_000_000, "net_arch": (16,), "batch_size": 100, "k": 4}),
     ],
-    ids=["long rows", "many rows, large batches"],
+    ids=["long rows", "many rows, large batches", "neighbours"],
 )
 def test_training_takes_about_as_much_as_estimated(case: Any) -> None:
     """The resident memory of a process that trains, beyond that of one that trained a tiny model."""

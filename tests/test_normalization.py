@@ -25,7 +25,7 @@ from tests import probes
 from tests.compiled import insert
 
 DISCRETE = ["gem-discrete", "dqn", "gem-discrete-released", "ebu", "emdqn"]
-NAMES = ["gem", "td3", "sac", "optimality-tightening", *DISCRETE]
+NAMES = ["gem", "td3", "sac", "optimality-tightening", "emac", *DISCRETE]
 
 
 def test_blocks_of_any_size_give_the_mean_and_variance_of_all() -> None:

@@ -116,6 +116,7 @@ def test_baselines_have_the_published_hyperparameters() -> None:
     assert difference(TD3, RECIPES["td3-sil"]).keys() == {"bound"}
     assert difference(TD3, RECIPES["optimality-tightening"]).keys() == {"bound"}
     assert difference(TD3, RECIPES["td3-nstep"]).keys() == {"n"}
+    assert difference(RECIPES["ddpg"], RECIPES["emac"]).keys() == {"buffer_size", "batch_size", "net_arch", "anchor"}
     redq = RECIPES["redq"]
     assert isinstance(redq, Recipe)
     assert (redq.body, redq.train_freq, redq.gradient_steps) == (Perceptron((400, 300)), 100, 200)

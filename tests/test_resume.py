@@ -74,6 +74,7 @@ GAME = ["--sticky", "0.25", "--eval-every", "250", "--eval-episodes", "1", "--en
             [*ROUNDS, "every=60", "features=64", "net_arch=(64,64)", "bfloat16=True", "trial_every=150"],
         ),
         ("Pendulum-v1", "td3-sil", [], ["batch_size=16", "overlap=True"]),
+        ("Pendulum-v1", "emac", ["--n-envs", "2"], ["batch_size=16", "every=60", "k=3"]),
         ("Pendulum-v1", "sac", [], ["batch_size=16", "normalize_observations=True", "normalize_rewards=True"]),
         (
             "CartPole-v1",

@@ -43,13 +43,15 @@ def test_all_agents_of_a_study_have_the_same_warm_up(name: str, tmp_path: Path) 
 def test_named_studies() -> None:
     assert set(STUDIES) == {
         *("mujoco", "ablation", "nstep", "atari", "atari-rollout", "atari-sticky"),
-        *("minatar", "cartpole", "episodic", "episodic-minatar", "ladder", "gem2-ladder", "theory", "quick"),
+        *("minatar", "cartpole", "episodic", "episodic-minatar", "episodic-mujoco", "ladder", "gem2-ladder", "theory", "quick"),
     }
     assert (get("mujoco").steps, len(get("mujoco").seeds), len(get("mujoco").envs)) == (1_000_000, 5, 6)
     assert len(get("atari").seeds) == 3
     for name, env, steps in (("episodic", "CartPole-v1", 50_000), ("episodic-minatar", "MinAtar/Breakout-v1", 200_000)):
         assert (get(name).envs, get(name).steps, get(name).seeds) == ((env,), steps, (0, 1))
         assert set(get(name).algos) == {"gem-discrete", "nec", "emdqn", "ebu", "mfec", "dqn"}
+    assert (get("episodic-mujoco").algos, get("episodic-mujoco").steps) == (("gem", "emac", "td3"), 100_000)
+    assert get("episodic-mujoco").envs == ("Hopper-v5", "Swimmer-v5")
     assert "Humanoid-v5" in get("ablation").envs
     assert get("quick").settings == ("learning_starts=1000",)
     for name in ("mujoco", "ablation", "nstep", "ladder"):

@@ -70,6 +70,7 @@ def test_space_does_not_turn_an_algorithm_into_another_one() -> None:
     assert searched("td3-nstep") - searched("td3") == {"depth"}
     assert searched("gem") - searched("gem-no-asymmetry") == {"alpha"}
     assert searched("td3") - searched("ddpg") == {"target_policy_noise"}
+    assert searched("emac") - searched("ddpg") == {"weight", "k", "every"}
     gradient_steps = {name: default_space(RECIPES[name])["gradient_steps"] for name in ("gem", "td3")}
     assert gradient_steps == {"gem": Choice((100, 200, 400)), "td3": Choice((1, 2, 4))}
 

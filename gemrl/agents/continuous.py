@@ -25,6 +25,7 @@ from gemrl.agents.learner import Learner, init_learner
 from gemrl.agents.memory.reach import newest, reached
 from gemrl.agents.memory.refreshing import Chunks, plan, plan_newest, stale_rows
 from gemrl.agents.memory.ring import FOLLOWED, Memory, RowIndex, Rows
+from gemrl.agents.memory.similar import with_mean_returns, with_nearest
 from gemrl.agents.minibatches import Batch, Ends, batch_of, bootstrapped, joint_values, pair_values, target_view
 from gemrl.agents.networks.actor_critic import Actor, Critics, adam, current_rate, descend, normalized
 from gemrl.agents.networks.encoder import Encoders, encoder_loss, seen_pairs, seen_states
@@ -86,6 +87,10 @@ def update_memory(
     elif isinstance(recipe.bound, SelfImitation) and due:
         memory = refresh(recipe, learner, memory, memory.size, key)
         memory = plan(memory, NStep(recipe.bound.horizon))
+    elif recipe.anchor.planner is not None and due:
+        keys, memory = with_nearest(memory, learner.projection)  # before the plan, which counts its rows as old ones
+        memory = plan(refresh(recipe, learner, memory, memory.size, key), recipe.anchor.planner)
+        memory = with_mean_returns(memory, keys)
     if due and learner.alpha is not None and isinstance(recipe.loss, Calibrated):
         learner = eqx.tree_at(lambda x: x.alpha, learner, next_alpha(recipe.loss, learner.alpha, memory))
     return learner, memory
@@ -181,13 +186,19 @@ def gradient_step(recipe: Recipe, memory: Memory, learner: Learner, drawn: Rando
 
 
 def critic_loss(recipe: Recipe, critics: Critics, batch: Batch, alpha: Array | None = None) -> tuple[Array, Any]:
-    """The loss against the returns R plus the penalty for leaving the bounds, over all critics; and the bodies' statistics."""
+    """The loss against the returns R, and against an anchor, plus the penalty for leaving the bounds, over all critics.
+
+    Also returns the bodies' statistics.
+    """
     if isinstance(batch.returns, Ends):
         q, returns, statistics = joint_values(critics, batch, batch.returns)
     else:
         returns = batch.returns
         q, statistics = critics.training(batch.observation, batch.action)
     costs = recipe.loss(q - returns) if alpha is None else weighted_square(q - returns, alpha)
+    if batch.anchor is not None:
+        anchor = jnp.where(jnp.isnan(batch.anchor), returns, batch.anchor)  # NaN: a row added since the last update
+        costs = (1 - recipe.anchor.weight) * costs + recipe.anchor.weight * recipe.loss(q - anchor)
     loss = costs.mean(axis=-1).sum()
     if batch.lower is not None and batch.upper is not None:
         outside = jnp.maximum(batch.lower - q, 0) ** 2 + jnp.maximum(q - batch.upper, 0) ** 2
@@ -243,14 +254,17 @@ def work(recipe: Recipe, layout: Layout) -> Work:
     drawn = recipe.batch_size * (recipe.n_pairs if recipe.separate_batches else 1)
     if isinstance(recipe.bound, Tightening):
         drawn *= 1 + 2 * recipe.bound.reach  # the rows before and after each one
-    plans = bool(recipe.targets.stored or recipe.targets.every or recipe.bound.every)
+    plans = bool(recipe.targets.stored or update_period(recipe))
     networks = recipe.n_pairs * recipe.n_critics + 1
-    return Work(*actor_critic_size(recipe.body, layout, networks, recipe.embedding.features), drawn, plans)
+    compared = recipe.anchor.projection if recipe.anchor.others else 0
+    return Work(*actor_critic_size(recipe.body, layout, networks, recipe.embedding.features), drawn, plans, compared=compared)
 
 
 def update_period(recipe: Recipe) -> int | None:
     """Environment steps between two updates of what the memory stores; None if it stores neither returns nor rollouts."""
-    return recipe.target_update_interval if recipe.targets.stored else recipe.targets.every or recipe.bound.every
+    if recipe.targets.stored:
+        return recipe.target_update_interval
+    return recipe.targets.every or recipe.bound.every or recipe.anchor.every
 
 
 def extra_columns(recipe: Recipe) -> tuple[str, ...]:
@@ -275,4 +289,5 @@ FAMILY = Family(
     groups=lambda recipe: recipe.n_pairs,
     extra=extra_columns,
     trial=Trial(try_out, judge, lambda learner: acting_form(on_host(jax.tree.map(lambda x: x[0], learner.tried.policies)))),
+    neighbours=lambda recipe: recipe.anchor.others,
 )

@@ -33,6 +33,8 @@ class Work(NamedTuple):
     """Whether values and returns of all rows are computed and stored."""
     tables: int = 0
     """Numbers in the dictionaries of agents that learn these."""
+    compared: int = 0
+    """The numbers by which rows are compared with each other; 0 if they are not."""
 
 
 def actor_critic_size(body: Body, layout: Layout, networks: int, features: int = 0) -> tuple[int, int]:
@@ -62,6 +64,7 @@ class Shape(NamedTuple):
     layout: Layout
     groups: int
     extra: tuple[str, ...] = ()
+    neighbours: int = 0
 
 
 def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) -> list[Need]:
@@ -69,14 +72,15 @@ def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) ->
 
     `chunk` is how many rows are evaluated at a time.
     """
-    lanes, capacity, layout, groups, extra = shape
+    lanes, capacity, layout, groups, extra, neighbours = shape
     batch, draws = 4 * work.drawn * (layout.size + work.activations), gradient_steps * work.drawn * (4 + layout.action)
     refresh = chunk * (layout.size + work.activations) + work.parameters
-    staged = 3 * lanes * min(capacity, STAGED_ROWS) * (row_bytes(layout, groups, extra) + _film_bytes(layout))
+    staged = 3 * lanes * min(capacity, STAGED_ROWS) * (row_bytes(layout, groups, extra, neighbours) + _film_bytes(layout))
     phases = [  # one after the other, in the same memory
         Need("copying a column", column_bytes(*shape), "buffer_size"),  # JAX does that when the memory is made
         Need("evaluating rows", FLOAT * refresh * work.plans, "net_arch"),
         Need("planning", lanes * capacity * groups * PLANNING_BYTES * work.plans, "buffer_size"),
+        Need("comparing rows", lanes * capacity * comparing_bytes(work.compared, neighbours), "buffer_size"),
         Need("minibatches", FLOAT * (batch + draws), "batch_size or gradient_steps" if draws > batch else "batch_size"),
     ]
     largest = max(phases, key=lambda need: need.size)
@@ -85,6 +89,12 @@ def training_needs(shape: Shape, work: Work, gradient_steps: int, chunk: int) ->
 
 PLANNING_BYTES = 68
 """Bytes for each row and each estimate while returns are planned with long rollouts."""
+
+
+def comparing_bytes(compared: int, neighbours: int) -> int:
+    """Bytes for each row while neighbours are searched by keys of this many numbers."""
+    return 200 + 24 * compared + 15 * neighbours if compared else 0
+
 
 STAGED_ROWS = 128
 """The most rows of a lane that are staged on the host."""

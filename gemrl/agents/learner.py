@@ -19,6 +19,7 @@ from gemrl.agents.normalization import Normalizer
 from gemrl.agents.reward_scale import RewardScale
 from gemrl.algorithms.losses import Calibrated
 from gemrl.algorithms.recipes.continuous import Recipe
+from gemrl.algorithms.targets import Anchor
 from gemrl.core.arrays import Array
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
@@ -68,6 +69,8 @@ class Learner(eqx.Module):
     """The average of the newest policies; None if there is none."""
     tried: Tried | None
     """The policies of the newest trials; None if there are no trials."""
+    projection: Array | None
+    """What states and actions are multiplied with before they are compared [D + A, F]; None if they are not compared."""
 
     @property
     def newest(self) -> Averaged:
@@ -106,7 +109,7 @@ def no_trials(newest: Averaged) -> Tried:
 
 def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     """Networks, their targets and optimizers before the first step."""
-    rng = stream(seed, "networks")
+    rng, projection = stream(seed, "networks"), projection_of(recipe.anchor, layout, seed)
     if layout.is_image and recipe.embedding.features:
         raise BadValue("embedding is for vectors, but these observations are images: set embedding=NoEmbedding()")
     observation, action, count = seen_size(layout), layout.action, recipe.n_pairs * recipe.n_critics
@@ -137,5 +140,16 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
         np.asarray(recipe.loss.alpha, np.float32) if isinstance(recipe.loss, Calibrated) else None,
         newest if recipe.policy_average else None,
         no_trials(newest) if recipe.trial_every else None,
+        projection,
     )
     return jax.tree.map(jnp.array, learner)  # copies: a round overwrites its arguments, so no two may share an array
+
+
+def projection_of(anchor: Anchor, layout: Layout, seed: int) -> np.ndarray | None:
+    """A random matrix [D + A, F] for an anchor that compares states and actions; it never changes."""
+    if not anchor.projection:
+        return None
+    if layout.is_image:
+        raise BadValue(f"{type(anchor).__name__} compares vectors, but these observations are images: set anchor=NoAnchor()")
+    shape = layout.size + layout.action, anchor.projection
+    return stream(seed, "projection").standard_normal(shape).astype(np.float32)

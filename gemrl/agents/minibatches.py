@@ -38,6 +38,7 @@ class Batch(NamedTuple):
     returns: Array | Ends  # [C, B], the targets of each critic; [K, 1 or C, B] if each regresses on the returns of all groups
     lower: Array | None  # [C, B], bounds that the Q-values are pushed into
     upper: Array | None  # [C, B]
+    anchor: Array | None  # [C, B], returns that the Q-values are pulled towards; NaN where there is none yet
     states: Array  # [B, *O], the states that the actor is updated on, normalized
     actions: Array  # [B, A], the stored actions in these states
     following: Array | None  # [B, D], the states after them, if features are learned
@@ -64,6 +65,9 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     if not is_zero(recipe.bound.weight):
         limits = bounds(recipe, learner, memory, drawn, partial(state_values, recipe, learner))
         lower, upper = (for_networks(learner, limit[group, batch]) for limit in limits)
+    anchor = None
+    if recipe.anchor.stored and not is_zero(recipe.anchor.weight):
+        anchor = for_networks(learner, memory.planned[:, lane, position][group, batch])
     returns: Array | Ends
     if recipe.joint_critics:
         returns = ends_of(recipe, learner, memory, drawn)
@@ -74,7 +78,7 @@ def batch_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness
     else:
         observation, action = states, action[0]
     observation = seen_pairs(encoder, observation, action)
-    return Batch(observation, action, returns, lower, upper, states, actions, following, encoder, drawn.policy)
+    return Batch(observation, action, returns, lower, upper, anchor, states, actions, following, encoder, drawn.policy)
 
 
 def returns_of(recipe: Recipe, learner: Learner, memory: Memory, drawn: Randomness, group: Array, batch: Array) -> Array:

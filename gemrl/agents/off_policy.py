@@ -66,6 +66,8 @@ class Family(NamedTuple):
     """How many estimates the memory stores for each row."""
     extra: Callable[[Any], tuple[str, ...]] = lambda recipe: ()
     """The names of columns that the memory has in addition: values of next actions, and planned rollouts."""
+    neighbours: Callable[[Any], int] = lambda recipe: 0
+    """How many similar rows the memory stores for each row."""
     trial: Trial | None = None
     """How its policies are tried out, if a recipe asks for it."""
     work: Callable[[Any, Layout], Work] = lambda recipe, layout: Work(recipe.least_parameters(layout), 0, recipe.batch_size, True)
@@ -103,7 +105,7 @@ class OffPolicyAgent:
         """Divides an empty memory into this many lanes: one for each environment, and one more for data that is kept."""
         capacity = max(1, self.recipe.buffer_size // lanes)
         groups, extra = self._family.groups(self.recipe), self._family.extra(self.recipe)
-        self._memory_shape = Shape(lanes, capacity, self._layout, groups, extra)
+        self._memory_shape = Shape(lanes, capacity, self._layout, groups, extra, self._family.neighbours(self.recipe))
         self._ring: Memory | None = None  # made with the first rows, since a model that only acts needs none
         self._staging = Staging(lanes, min(capacity, STAGED_ROWS), self._layout, self.recipe.reward_bound)
 

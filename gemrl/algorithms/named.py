@@ -8,7 +8,7 @@ from typing import Any
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe
-from gemrl.algorithms.recipes.continuous import DDPG, GEM, GEM2, REDQ, TD3, Recipe
+from gemrl.algorithms.recipes.continuous import DDPG, EMAC, GEM, GEM2, REDQ, TD3, Recipe
 from gemrl.algorithms.recipes.dictionary import DictionaryRecipe
 from gemrl.algorithms.recipes.discrete import (
     CLIPPED,
@@ -69,6 +69,13 @@ for _name, _summary, _recipe in (
     ("optimality-tightening", "td3 with lower and upper bounds on values (He et al., 2017)", TD3.but(bound=Tightening())),
 ):
     _add("baselines", _name, _summary, _recipe, compared_with="td3")
+_add(
+    "baselines",
+    "emac",
+    "episodic memory actor-critic: ddpg pulled towards returns of nearest neighbours (Kuznetsov and Filchenkov, 2021)",
+    EMAC,
+    compared_with="ddpg",
+)
 _add("baselines", "sac", "soft actor-critic (Haarnoja et al., 2018)", SoftRecipe())
 _add(
     "baselines",

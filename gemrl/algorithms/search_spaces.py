@@ -109,12 +109,15 @@ class Family:
     """For recipes with planned returns only (True), without them only (False), or for both (None)."""
     followed: bool = False
     """For recipes whose minibatches follow planned rollouts, and no others."""
+    similar: bool = False
+    """For recipes that compare stored states and actions with each other, and no others."""
 
     def fits(self, recipe: BaseRecipe) -> bool:
         """Whether it is the space of this recipe."""
-        targets = getattr(recipe, "targets", None)
+        targets, anchor = getattr(recipe, "targets", None), getattr(recipe, "anchor", None)
         fits = isinstance(recipe, self.kind) and self.stored in (None, getattr(targets, "stored", None))
-        return fits and self.followed == bool(getattr(targets, "every", None))
+        fits = fits and self.followed == bool(getattr(targets, "every", None))
+        return fits and self.similar == bool(getattr(anchor, "projection", 0))
 
 
 DEFINING: Mapping[str, Any] = {"depth": 1, "alpha": 1.0, "target_policy_noise": 0.0}
@@ -136,6 +139,7 @@ _DETERMINISTIC: dict[str, Parameter | Multiples] = _CONTINUOUS | {
     "target_policy_noise": Range(0.05, 0.4),
     "alpha": Range(0.1, 1.0),
 }
+_ONE_STEP = _DETERMINISTIC | {"tau": Range(1e-3, 5e-2, log=True), "depth": Choice((2, 3, 5, 10))}
 
 SPACES: list[Family] = [
     Family(
@@ -160,11 +164,13 @@ SPACES: list[Family] = [
         },
         followed=True,
     ),
+    Family("continuous actions, one-step or n-step targets (td3)", Recipe, _ONE_STEP, stored=False),
     Family(
-        "continuous actions, one-step or n-step targets (td3)",
+        "continuous actions, returns of nearest neighbours (emac)",
         Recipe,
-        _DETERMINISTIC | {"tau": Range(1e-3, 5e-2, log=True), "depth": Choice((2, 3, 5, 10))},
+        _ONE_STEP | {"weight": Range(0.02, 0.5, log=True), "k": Choice((1, 2, 4)), "every": Choice((500, 1000, 2000))},
         stored=False,
+        similar=True,
     ),
     Family(
         "continuous actions, stochastic policy (sac)",

@@ -147,6 +147,12 @@ class Anchor(ABC):
     """Returns in the memory that Q-values are pulled towards, beside their targets, with a weight in the loss."""
 
     weight: float
+    every: int | None = None
+    """Environment steps between two computations of these returns; None if they follow the updates of the targets."""
+    others: int = 0
+    """How many similar rows the memory stores for each row."""
+    projection: int = 0
+    """The numbers that states and actions are projected to before they are compared; 0 if they are not compared."""
 
     @property
     @abstractmethod
@@ -159,9 +165,17 @@ class Anchor(ABC):
         return self.planner is not None
 
 
+class DiscreteAnchor(Anchor):
+    """An anchor for discrete actions."""
+
+
+class ContinuousAnchor(Anchor):
+    """An anchor for continuous actions."""
+
+
 @part
 @dataclass(frozen=True)
-class NoAnchor(Anchor):
+class NoAnchor(DiscreteAnchor, ContinuousAnchor):
     """Q-values learn their targets only."""
 
     weight: ClassVar[float] = 0.0  # type: ignore[misc]
@@ -173,7 +187,7 @@ class NoAnchor(Anchor):
 
 @part
 @dataclass(frozen=True)
-class BestReturn(Anchor):
+class BestReturn(DiscreteAnchor):
     """Episodic memory DQN (Lin et al., 2018): `weight` times the loss of Q - H, added to that of the targets.
 
     H is the best return of all stored steps with the same state and action. A return follows its episode for up to `horizon`
@@ -187,6 +201,40 @@ class BestReturn(Anchor):
     def __post_init__(self) -> None:
         check_number("weight", self.weight, 0)
         check_number("horizon", self.horizon, 1, whole=True)
+
+    @property
+    def planner(self) -> Planner:
+        """The planner of the returns."""
+        return NStep(self.horizon)
+
+
+@part
+@dataclass(frozen=True)
+class NearestReturn(ContinuousAnchor):
+    """Episodic memory actor-critic (Kuznetsov and Filchenkov, 2021): (1 - weight) loss(Q - y) + weight loss(Q - M).
+
+    y is the usual target, and M the mean of the returns of the `k` most similar stored steps, the step itself included, weighted
+    by the softmax of their negative distances. Distances are those of random projections of states and actions to `projection`
+    numbers. A return follows its episode for up to `horizon` steps, then bootstraps unless it terminated. All M are computed
+    again every `every` environment steps; a step that was added since then has its target only.
+    """
+
+    weight: float = 0.1
+    k: int = 2
+    projection: int = 4
+    horizon: int = 1000
+    every: int = 1000
+    arguments: ClassVar[tuple[str, ...]] = ("weight",)
+
+    def __post_init__(self) -> None:
+        check_number("weight", self.weight, 0, 1)
+        for name in ("k", "projection", "horizon", "every"):
+            check_number(name, getattr(self, name), 1, whole=True)
+
+    @property
+    def others(self) -> int:  # type: ignore[override]
+        """The neighbours of a step beside itself."""
+        return self.k - 1
 
     @property
     def planner(self) -> Planner:

@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "run",
         type=path,
         metavar="RUN",
-        help="the run folder; its recipe must plan over its memory (gem, its ablations, gem2, ebu, emdqn and nec do)",
+        help="the run folder; its recipe must plan over its memory (gem, its ablations, gem2, ebu, emdqn, emac and nec do)",
     )
     parser.add_argument("--out", type=path, metavar="FILE", help="output file: .png, .pdf or .svg (default: RUN/memory.png)")
     parser.add_argument(

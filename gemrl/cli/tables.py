@@ -35,9 +35,11 @@ PART_FIELDS = {
     "alpha_high": "Calibrated: the largest alpha",
     "alpha_rate": "Calibrated: how fast alpha changes, as the logarithm of the largest factor",
     "subset": "Fresh targets: number of randomly drawn critics to take the minimum of; 0 uses all",
-    "weight": "weight of SelfImitation or Tightening in the loss",
-    "horizon": "SelfImitation: maximum number of steps in a return",
-    "every": "SelfImitation and PlannedLengths: environment steps between updates of the memory",
+    "weight": "weight of SelfImitation, Tightening or NearestReturn in the loss",
+    "horizon": "SelfImitation and NearestReturn: maximum number of steps in a return",
+    "every": "SelfImitation, NearestReturn and PlannedLengths: environment steps between updates of the memory",
+    "k": "NearestReturn: similar steps whose returns are averaged, the step itself included",
+    "projection": "NearestReturn: states and actions are projected at random to this many numbers before they are compared",
     "reach": "Tightening: number of steps forward and backward",
 }
 """Fields of the parts of a recipe, such as its planner, with descriptions."""

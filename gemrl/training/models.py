@@ -42,6 +42,12 @@ class REDQ(Model):
     algo = "redq"
 
 
+class EMAC(Model):
+    """Episodic memory actor-critic (Kuznetsov and Filchenkov, 2021)."""
+
+    algo = "emac"
+
+
 class DQN(Model):
     """Deep Q-network (Mnih et al., 2015), for discrete actions; MODELS contains its variants."""
 
@@ -60,7 +66,7 @@ class NEC(Model):
     algo = "nec"
 
 
-MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEM2, TD3, DDPG, SAC, REDQ, DQN, MFEC, NEC)}
+MODELS: dict[str, type[Model]] = {model.algo: model for model in (GEM, GEM2, TD3, DDPG, SAC, REDQ, EMAC, DQN, MFEC, NEC)}
 """The model class of each algorithm."""
 
 

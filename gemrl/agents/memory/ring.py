@@ -52,8 +52,10 @@ def empty_rows(lanes: int, rows: int, layout: Layout) -> Rows:
     )
 
 
-VALUES = ("q_next", "planned", "q_stored", "q_other", "length", "gain")
-"""The columns of a memory with one entry per row and pair of critics. It has the last four only if its recipe uses them."""
+VALUES = ("q_next", "planned", "q_stored", "q_other", "length", "gain", "nearest")
+"""The columns of a memory with one entry per row and pair of critics; the last one has one per row and neighbour.
+
+It has those after the first two only if its recipe uses them."""
 
 FOLLOWED = ("length", "gain")
 """Those that describe a planned rollout, so that minibatches can compute its return."""
@@ -73,19 +75,30 @@ class Memory(eqx.Module):
     q_other: Array | None = None  # [K, E, N], the value of the best other action there, if the planner uses it
     length: Array | None = None  # [K, E, N], the steps of the planned rollout, 0 where not planned, if minibatches follow it
     gain: Array | None = None  # [K, E, N], the discounted sum of the rewards along it
+    nearest: Array | None = None  # [J, E, N], the rows most similar to each row, if returns are averaged over neighbours
 
     @staticmethod
-    def empty(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = (), *, host: bool = False) -> Memory:
+    def empty(
+        lanes: int,
+        capacity: int,
+        layout: Layout,
+        pairs: int,
+        extra: Sequence[str] = (),
+        neighbours: int = 0,
+        *,
+        host: bool = False,
+    ) -> Memory:
         """A memory of `capacity` rows per lane: on the device, or on the host as numpy arrays that are written in place.
 
         `extra` names the columns that it has in addition: "q_stored", "q_other", "length", "gain".
         """
-        check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs, extra), "buffer_size")])
+        check_memory([Need("rows", memory_bytes(lanes, capacity, layout, pairs, extra, neighbours), "buffer_size")])
         values = np.zeros((pairs, lanes, capacity), np.float32)
         head, size, unplanned = (np.zeros(lanes, np.int32) for _ in range(3))
         frames = Frames.empty(lanes, capacity, layout) if layout.kept_once else None
         rows = empty_rows(lanes, capacity, stored(layout))
         more = {name: np.zeros_like(values) for name in extra}
+        more |= {"nearest": np.zeros((neighbours, lanes, capacity), np.int32)} if neighbours else {}
         memory = Memory(rows, values, np.full_like(values, np.nan), frames, head, size, unplanned, **more)
         return memory if host else jax.tree.map(jnp.array, memory)
 
@@ -153,24 +166,28 @@ def planned_rows(lane: dict[str, np.ndarray]) -> int:
     return int((~np.isnan(lane["planned"][0])).sum())
 
 
-def row_bytes(layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
-    """Bytes of one row: two observations, action, reward, discount, last, two or more values of each pair, and one image."""
+def row_bytes(layout: Layout, pairs: int, extra: Sequence[str] = (), neighbours: int = 0) -> int:
+    """Bytes of one row: two observations, action, reward, discount, last, two or more values of each pair, and one image.
+
+    And the numbers of its neighbours."""
     kept = stored(layout)
     image = _image_bytes(layout) if layout.kept_once else 0
-    return image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + (2 + len(extra)) * pairs) + 1
+    return (
+        image + 2 * kept.size * np.dtype(kept.dtype).itemsize + 4 * (kept.action + 2 + (2 + len(extra)) * pairs + neighbours) + 1
+    )
 
 
-def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
+def memory_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = (), neighbours: int = 0) -> int:
     """Bytes of a memory of `capacity` rows per lane, with the spare slots for images, without its few counters."""
     spare = (slots(capacity) - capacity) * _image_bytes(layout) if layout.kept_once else 0
-    return lanes * (capacity * row_bytes(layout, pairs, extra) + spare)
+    return lanes * (capacity * row_bytes(layout, pairs, extra, neighbours) + spare)
 
 
-def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = ()) -> int:
+def column_bytes(lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = (), neighbours: int = 0) -> int:
     """Bytes of the largest array of such a memory."""
     kept = stored(layout)
     images = slots(capacity) * _image_bytes(layout) if layout.kept_once else 0
-    numbers = max(kept.size * np.dtype(kept.dtype).itemsize, 4 * kept.action, 4 * pairs)
+    numbers = max(kept.size * np.dtype(kept.dtype).itemsize, 4 * kept.action, 4 * max(pairs, neighbours))
     return lanes * max(images, capacity * numbers)
 
 
@@ -205,6 +222,7 @@ def insert(memory: Memory, new: Rows, count: Array) -> Memory:
         memory.q_other,
         None if memory.length is None else memory.length.at[:, lanes, position].set(0, mode="drop"),
         memory.gain,
+        memory.nearest,
     )
 
 

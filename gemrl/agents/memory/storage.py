@@ -30,10 +30,18 @@ def snapshot_of(memory: Memory) -> Snapshot:
 
 
 def restored(
-    saved: Snapshot, lanes: int, capacity: int, layout: Layout, pairs: int, extra: Sequence[str] = (), *, host: bool = False
+    saved: Snapshot,
+    lanes: int,
+    capacity: int,
+    layout: Layout,
+    pairs: int,
+    extra: Sequence[str] = (),
+    neighbours: int = 0,
+    *,
+    host: bool = False,
 ) -> Memory:
     """The memory of this shape, restored from a snapshot."""
-    shape = lanes, capacity, layout, pairs, extra
+    shape = lanes, capacity, layout, pairs, extra, neighbours
     copies = 0 if host else memory_bytes(*shape) + column_bytes(*shape)  # it is filled on the host, then copied to the device
     check_memory([Need("rows", memory_bytes(*shape), "buffer_size"), Need("copying them", copies, "buffer_size")])
     filled, memory = saved.facts["filled"], Memory.empty(*shape, host=True)

@@ -15,7 +15,10 @@ from gemrl.algorithms.recipes.images import image_preset
 from gemrl.algorithms.schedules import Constant, Schedule
 from gemrl.algorithms.targets import (
     Bound,
+    ContinuousAnchor,
     Fresh,
+    NearestReturn,
+    NoAnchor,
     NoBound,
     Planned,
     PlannedLengths,
@@ -74,6 +77,9 @@ class Recipe(BaseRecipe):
     targets: Planned | PlannedLengths | Fresh = choice(Planned(Twin(5)), "how the critics' targets are computed", Targets)
     loss: Loss = choice(Asymmetric(0.25), "loss of the critics", Loss)
     bound: NoBound | SelfImitation | Tightening = choice(NoBound(), "bounds that the critics' values are pushed into", Bound)
+    anchor: ContinuousAnchor = choice(
+        NoAnchor(), "returns in the memory that the critics' values are pulled towards", ContinuousAnchor
+    )
     regress_on_both: bool = choice(False, "each critic regresses on the returns of all groups, not only of its own", bool)
     actor_objective: ActorObjective = choice(MeanOfCritics(), "critics that the policy maximizes", ActorObjective)
     separate_batches: bool = choice(False, "each group of critics draws its own minibatch", bool)
@@ -101,6 +107,8 @@ class Recipe(BaseRecipe):
             raise BadValue(f"subset={self.targets.subset} draws more critics than n_critics={self.n_critics}")
         if (self.targets.stored or self.targets.every) and self.bound.every:
             raise BadValue(f"{type(self.bound).__name__} stores its own returns, so it needs Fresh targets")
+        if self.anchor.stored and (self.targets.stored or self.targets.every or self.bound.every):
+            raise BadValue(f"{type(self.anchor).__name__} stores its own returns, so it needs Fresh targets and no SelfImitation")
         if isinstance(self.loss, Calibrated) and not (self.targets.stored or self.targets.every):
             raise BadValue("Calibrated compares values in the memory, so it needs Planned or PlannedLengths targets")
         if self.joint_critics:
@@ -116,6 +124,8 @@ class Recipe(BaseRecipe):
             raise BadValue("joint_critics needs n_pairs=1 and one minibatch for all critics: set separate_batches=False")
         if self.bound.weight:
             raise BadValue(f"joint_critics does not work with {type(self.bound).__name__}: set bound=NoBound()")
+        if self.anchor.stored:
+            raise BadValue(f"joint_critics does not work with {type(self.anchor).__name__}: set anchor=NoAnchor()")
 
     @property
     def planner(self) -> Planner:
@@ -196,4 +206,5 @@ TD3 = GEM.but(
     actor_objective=FirstCritic(),
 )
 DDPG = TD3.but(n_critics=1, target_policy_noise=0.0, policy_delay=1, target_update_interval=1)
+EMAC = DDPG.but(buffer_size=100_000, batch_size=256, net_arch=(256, 256), anchor=NearestReturn())
 REDQ = GEM.but(tau=0.005, target_update_interval=1, n_pairs=1, n_critics=4, targets=Fresh(subset=2), loss=Asymmetric(1.0))

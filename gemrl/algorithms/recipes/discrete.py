@@ -12,7 +12,7 @@ from gemrl.algorithms.losses import Calibrated, Huber, Loss
 from gemrl.algorithms.planning import Planner, Stopping, Twin, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe, choice, linear_schedule, number
 from gemrl.algorithms.schedules import Constant, Schedule
-from gemrl.algorithms.targets import Anchor, BestReturn, Fresh, NoAnchor, Planned, Targets, check_planner
+from gemrl.algorithms.targets import BestReturn, DiscreteAnchor, Fresh, NoAnchor, Planned, Targets, check_planner
 from gemrl.core.env_names import is_atari
 from gemrl.core.exceptions import BadValue
 from gemrl.core.layout import Layout
@@ -54,7 +54,9 @@ class DiscreteRecipe(BaseRecipe):
     normalize_observations: bool = choice(False, "normalize observations by their running mean and variance; vectors only", bool)
     normalize_rewards: bool = choice(False, "scale rewards by the running standard deviation of discounted returns", bool)
     students: bool = choice(False, "an extra network per group learns planned returns and acts; the others learn one step", bool)
-    anchor: Anchor = choice(NoAnchor(), "stored returns that Q-values are pulled towards, beside their targets", Anchor)
+    anchor: DiscreteAnchor = choice(
+        NoAnchor(), "stored returns that Q-values are pulled towards, beside their targets", DiscreteAnchor
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -87,6 +87,16 @@ _ALL = (
         ("learning_starts=5000",),
     ),
     Study(
+        "episodic-mujoco",
+        "Agents with an episodic memory, and td3, on two MuJoCo tasks",
+        ("gem", "emac", "td3"),
+        ("Hopper-v5", "Swimmer-v5"),
+        (0, 1),
+        100_000,
+        ("learning_starts=5000",),
+        5_000,
+    ),
+    Study(
         "ladder",
         "The ladder: from a plain memory agent to GEM, one component at a time, and td3",
         ("td3", *(f"ladder-{rung}" for rung in range(7))),

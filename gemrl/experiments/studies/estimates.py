@@ -18,6 +18,7 @@ TRAINING_MS = {
     "gem2": 25.0,
     "td3": 5.5,
     "ddpg": 4.0,
+    "emac": 6.0,
     "sac": 8.0,
     "redq": 14.0,
     "optimality-tightening": 8.0,
