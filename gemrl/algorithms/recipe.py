@@ -87,6 +87,13 @@ class BaseRecipe(ABC):
         return 0
 
     @property
+    def offline_problem(self) -> str | None:
+        """Why it cannot train on recorded data alone; None if it can."""
+        if not self.gradient_steps:
+            return "does not learn by gradient steps"
+        return "takes its goals from episodes that it plays: set hindsight=0" if self.hindsight else None
+
+    @property
     def evaluation_eps(self) -> float:
         """The fraction of random actions in evaluations."""
         return 0.0
