@@ -52,12 +52,12 @@ def collected(options: argparse.Namespace) -> Iterator[tuple[str, list[Episode]]
     env = gym.make(options.env)
     for steps in (0, *options.steps):
         kept = options.run / f"episodes-{steps}.npz"
-        model = trained(options.env, options.run, steps or min(options.steps), options.others)
-        seeds = [derived_seed(options.seed, f"episodes after {steps} steps", number) for number in range(options.episodes)]
-        episodes = _read(kept) if kept.exists() else [play(model, env, steps, seed) for seed in seeds]
         if not kept.exists():
-            np.savez_compressed(kept, **{f"{i}/{name}": x for i, one in enumerate(episodes) for name, x in one.items()})
-        yield (f"gem after {steps:,} steps" if steps else "random"), episodes
+            model = trained(options.env, options.run, steps or min(options.steps), options.others)
+            seeds = [derived_seed(options.seed, f"episodes after {steps} steps", number) for number in range(options.episodes)]
+            played = enumerate(play(model, env, steps, seed) for seed in seeds)
+            np.savez_compressed(kept, **{f"{number}/{name}": x for number, one in played for name, x in one.items()})
+        yield (f"gem after {steps:,} steps" if steps else "random"), _read(kept)
 
 
 def _read(file: Path) -> list[Episode]:

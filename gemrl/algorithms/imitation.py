@@ -77,7 +77,7 @@ class AdvantageWeighted(Imitation):
     Weights have a mean of 1 in each minibatch. With beta 0, it is plain behavior cloning.
     """
 
-    beta: float = 1.0
+    beta: float = 3.0
     arguments: ClassVar[tuple[str, ...]] = ("beta",)
     climbs: ClassVar[bool] = False
     weighs: ClassVar[bool] = True
