@@ -7,6 +7,7 @@ noise, as in training. `gem` is trained in a run folder: a command that was inte
 from __future__ import annotations
 
 import argparse
+import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -69,7 +70,7 @@ def _read(file: Path) -> list[Episode]:
 
 
 def main() -> None:
-    """Trains, collects, writes the file and prints what is in it."""
+    """Trains, collects, writes the data, and what is in it as a table beside it."""
     parser = argparse.ArgumentParser(description=__doc__, epilog="Other options are those of gemrl train, such as --threads 1.")
     parser.add_argument("env", help="environment id")
     parser.add_argument("--steps", type=int, nargs="+", required=True, help="steps of gem after which episodes are recorded")
@@ -80,19 +81,21 @@ def main() -> None:
     options, others = parser.parse_known_args()
     options.run = options.run or Path("runs", "mixed-data", options.env.replace("/", "-"), str(options.seed))
     options.others = ["--seed", str(options.seed), *others]
-    everything: list[Episode] = []
-    for name, episodes in collected(options):
-        everything += episodes
-        print(summary(name, episodes))
-    print(summary("all", everything))
+    kinds = dict(collected(options))
+    everything = [episode for episodes in kinds.values() for episode in episodes]
     np.savez_compressed(options.out, **{name: np.concatenate([one[name] for one in everything]) for name in everything[0]})
+    with options.out.with_suffix(".csv").open("w", newline="") as file:
+        table = csv.writer(file, lineterminator="\n")
+        table.writerow(("episodes of", "episodes", "rows", "return_mean", "return_max"))
+        for name, episodes in (*kinds.items(), ("all", everything)):
+            table.writerow(row := summary(name, episodes))
+            print("{:24} {:4} episodes {:8,} rows   return {:10,.1f}, best {:10,.1f}".format(*row))
 
 
-def summary(name: str, episodes: list[Episode]) -> str:
-    """A line about episodes: their number, rows and returns."""
-    returns = np.array([episode["rewards"].sum() for episode in episodes])
-    rows = sum(len(episode["rewards"]) for episode in episodes)
-    return f"{name:24} {len(returns):4} episodes {rows:8,} rows   return {returns.mean():10,.1f}, best {returns.max():10,.1f}"
+def summary(name: str, episodes: list[Episode]) -> tuple[str, int, int, float, float]:
+    """A name, and the number of episodes, their rows, their mean return and the best one."""
+    returns = [float(episode["rewards"].sum()) for episode in episodes]
+    return name, len(returns), sum(len(episode["rewards"]) for episode in episodes), float(np.mean(returns)), max(returns)
 
 
 if __name__ == "__main__":

@@ -243,7 +243,7 @@ SMALL_FIELDS: dict[str, Any] = {"net_arch": (16,), "buffer_size": 2000, "learnin
 SMALL_FIELDS |= {"gradient_steps": 6, "batch_size": 16}
 
 
-@pytest.mark.parametrize(("algo", "env"), [("sac", "Pendulum-v1"), ("dqn", "CartPole-v1"), ("gem-discrete", "CartPole-v1")])
+@pytest.mark.parametrize(("algo", "env"), [("sac", "Pendulum-v1"), ("dqn", "CartPole-v1")])
 def test_other_agents_train_on_data_alone(algo: str, env: str) -> None:
     model = model_class(algo)(env, seed=0, **SMALL_FIELDS)
     model.remember(record(gym.make(env), 5, limit=30))
