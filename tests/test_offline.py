@@ -106,7 +106,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
         if name == "vem":
             returns = torch.tensor(np.array(memory.planned[:, lane, position]))[:, 0]
             values = [forward(critics, f"critics.{i}", state)[:, 0] for i in range(2)]
-            loss = sum((abs(0.7 - (v > r).float()) * (r - v) ** 2).mean() for v, r in zip(values, returns, strict=True))
+            loss = sum((abs(0.2 - (v > r).float()) * (r - v) ** 2).mean() for v, r in zip(values, returns, strict=True))
         else:
             returns = torch.tensor(np.array(fresh_returns(recipe, learner, memory, drawn)))[0, 0]
             q = [forward(critics, f"critics.{i}", torch.cat([state, action], -1))[:, 0] for i in range(2)]

@@ -89,12 +89,12 @@ class Huber(Loss):
 @part
 @dataclass(frozen=True)
 class Expectile(Loss):
-    """|expectile - 1(delta > 0)| delta^2: expectile regression, which fits values between the mean return (0.5) and the best (1).
+    """|expectile - 1(delta > 0)| delta^2: expectile regression, to the worst return (0), the mean (0.5) or the best (1).
 
     It is the asymmetric loss with alpha = expectile / (1 - expectile), times 1 - expectile.
     """
 
-    expectile: float = 0.7
+    expectile: float = 0.2
     arguments: ClassVar[tuple[str, ...]] = ("expectile",)
 
     def __post_init__(self) -> None:

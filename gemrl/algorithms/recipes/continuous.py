@@ -224,7 +224,7 @@ VEM = GEM.but(
     learning_starts=0,
     n_critics=1,
     planner=Single(1000),
-    loss=Expectile(0.7),
+    loss=Expectile(0.2),
     imitation=AdvantageWeighted(),
     state_values=True,
 )
