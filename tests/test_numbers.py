@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -169,6 +170,16 @@ def time_limits(table: Table) -> None:
         agree(errors, float(np.mean(last(folder, "estimation_error"))), *last(folder, "estimation_error"))
 
 
+def offline(table: Table) -> None:
+    """Datasets: mean return and best episode, then the last evaluation of each method."""
+    for task, mean, best, *cells in table[1:]:
+        lines = list(csv.DictReader((ROOT / "results" / "offline" / f"{task}.csv").open()))
+        agree(mean, float(lines[-1]["return_mean"]))
+        agree(best, float(lines[-1]["return_max"]))
+        for method, cell in zip(table[0][3:], cells, strict=True):
+            agree(cell, *last(f"offline/{method}/{task}"))
+
+
 MUJOCO = score_table("mujoco")
 CHECKS: dict[str, dict[str, Check]] = {
     "README.md": {"HalfCheetah-v5": MUJOCO},
@@ -181,6 +192,7 @@ CHECKS: dict[str, dict[str, Check]] = {
         "td3": method_table("ladder", ""),
         "gem, depth 5": time_limits,
         "HalfCheetah-v5, once more": draws,
+        "Pendulum-v1": offline,
         "gem, again": by_step("carracing/{}/CarRacing-v3/0"),
     },
     "docs/results/discrete.md": {

@@ -57,7 +57,7 @@ def test_fields_of_both() -> None:
         "normalize_observations",
     }
     changed = difference(RECIPES["gem"], RECIPES["vem"]).keys()
-    assert changed == {"learning_starts", "n_critics", "planner", "loss", "imitation", "state_values"}
+    assert changed == {"learning_starts", "policy_average", "n_critics", "planner", "loss", "imitation", "state_values"}
     assert RECIPES["vem"].for_environment("Hopper-v5", LAYOUT) == RECIPES["vem"], "plans along whole episodes"
 
 
@@ -80,8 +80,9 @@ def test_losses_of_policies() -> None:
     batch = PolicyBatch(value, value, distance, advantage)
     assert NoImitation()(batch) == -2.0
     assert BehaviorCloning(2.5)(batch) == pytest.approx(0.4 - 2.5 / (8 / 3) * 2.0)
-    weights = np.exp(1.5 * advantage / np.std(advantage))
-    assert AdvantageWeighted(1.5)(batch) == pytest.approx((weights * distance).sum() / weights.sum())
+    weights = np.exp(1.5 * advantage / np.std(advantage)).clip(max=2.5)
+    assert weights.max() == 2.5
+    assert AdvantageWeighted(1.5, weight_cap=2.5)(batch) == pytest.approx((weights * distance).sum() / weights.sum())
     for plain in (BehaviorCloning(0.0), AdvantageWeighted(0.0)):
         assert plain(batch) == pytest.approx(0.4)
 
@@ -117,8 +118,8 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
             if name == "vem":
                 v = torch.stack([forward(critics, f"critics.{i}", state)[:, 0] for i in range(2)]).mean(0).detach()
                 advantage = returns.min(dim=0).values - v
-                weight = torch.softmax(RECIPES["vem"].imitation.beta * advantage / advantage.std(correction=0), dim=0)  # type: ignore[attr-defined]
-                policy_loss = (weight * ((chosen - action) ** 2).mean(-1)).sum()
+                weight = torch.exp(3.0 * advantage / advantage.std(correction=0)).clamp(max=20.0)
+                policy_loss = (weight * ((chosen - action) ** 2).mean(-1)).sum() / weight.sum()
             else:
                 first = forward(critics, "critics.0", torch.cat([state, chosen], -1))[:, 0]
                 policy_loss = -2.5 / first.detach().abs().mean() * first.mean() + torch.nn.functional.mse_loss(chosen, action)

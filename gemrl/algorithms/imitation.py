@@ -74,20 +74,23 @@ class BehaviorCloning(Imitation):
 class AdvantageWeighted(Imitation):
     """The policy imitates stored actions, each weighted by exp(beta A / std A), with A the advantage of its stored return.
 
-    Weights have a mean of 1 in each minibatch. With beta 0, it is plain behavior cloning.
+    Weights are at most `weight_cap`, since a few large advantages would else be all that counts, and are then divided by their
+    mean in the minibatch. With beta 0, it is plain behavior cloning.
     """
 
     beta: float = 3.0
-    arguments: ClassVar[tuple[str, ...]] = ("beta",)
+    weight_cap: float = 20.0
+    arguments: ClassVar[tuple[str, ...]] = ("beta", "weight_cap")
     climbs: ClassVar[bool] = False
     weighs: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         check_number("beta", self.beta, 0)
+        check_number("weight_cap", self.weight_cap, 1)
 
     def __call__(self, batch: PolicyBatch) -> Array:
         assert batch.advantage is not None
         xp = batch.advantage.__array_namespace__()
         score = self.beta * batch.advantage / (batch.advantage.std() + 1e-8)
-        weight = xp.exp(score - score.max())  # no overflow; the factor cancels
+        weight = xp.minimum(xp.exp(xp.minimum(score, 80.0)), self.weight_cap)  # exp(80) is still a number
         return (weight / weight.mean() * batch.distance).mean()

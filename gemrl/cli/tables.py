@@ -36,6 +36,7 @@ PART_FIELDS = {
     "alpha_rate": "Calibrated: how fast alpha changes, as the logarithm of the largest factor",
     "expectile": "Expectile: what values are fitted to, from the worst return (0) over the mean (0.5) to the best (1)",
     "beta": "AdvantageWeighted: how much more good stored actions count than bad ones; 0 is plain behavior cloning",
+    "weight_cap": "AdvantageWeighted: the largest weight of a stored action before weights are divided by their mean",
     "q_weight": "BehaviorCloning: weight of the values against the distance to stored actions; 0 is plain behavior cloning",
     "subset": "Fresh targets: number of randomly drawn critics to take the minimum of; 0 uses all",
     "weight": "weight of SelfImitation or Tightening in the loss",

@@ -222,6 +222,7 @@ TD3_BC = TD3.but(
 )
 VEM = GEM.but(
     learning_starts=0,
+    policy_average=2_000,
     n_critics=1,
     planner=Single(1000),
     loss=Expectile(0.2),
