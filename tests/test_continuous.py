@@ -502,7 +502,16 @@ TESTED_ABOVE = {
 }
 TESTED_ABOVE |= {"loss", "bound", "anchor", "regress_on_both", "actor_objective", "separate_batches"}
 TESTED_ABOVE |= {"normalize_observations", "normalize_rewards", "embedding", "distribution", "joint_critics", "hindsight"}
-TESTED_ABOVE |= {"policy_average", "trial_every", "overlap", "random_shift", "activation", "bfloat16"}
+TESTED_ABOVE |= {
+    "policy_average",
+    "trial_every",
+    "overlap",
+    "random_shift",
+    "activation",
+    "bfloat16",
+    "imitation",
+    "state_values",
+}
 """Fields that other tests vary and compare with independent implementations, mostly PyTorch's."""
 
 

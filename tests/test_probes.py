@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from gemrl.algorithms.registry import RECIPES, DiscreteRecipe, Recipe
+from gemrl.algorithms.registry import RECIPES, DiscreteRecipe, Recipe, groups
 from gemrl.training.model import Model
 from gemrl.training.models import MODELS
 from tests import probes
@@ -43,9 +43,10 @@ BATCH_NORM = {"learning_rate": 1e-3, "adam_beta1": 0.9, "momentum": 0.95, "batch
 
 DISCRETE_ABLATIONS = {f"gem-discrete-{name}" for name in ("no-tbp", "no-asymmetry", "lambda", "nstep", "one-step")}
 PROBED = {recipe: name for name, recipe in reversed(RECIPES.items()) if isinstance(recipe, (Recipe, DiscreteRecipe))}
-NAMES = [name for name in PROBED.values() if name not in DISCRETE_ABLATIONS and "ladder-" not in name]
+OFFLINE = set(groups()["recorded data"])
+NAMES = [name for name in PROBED.values() if name not in DISCRETE_ABLATIONS | OFFLINE and "ladder-" not in name]
 """Each recipe once. Left out are discrete ablations, which share planners and losses with the continuous ones, and the ladders,
-whose fields other recipes cover. Other families have their probes in other files."""
+whose fields other recipes cover. Other families, and recipes for recorded data, have their probes in other files."""
 
 
 DISCRETE_FIELDS = {"target_update_interval": 100, "exploration_steps": 300, "exploration_final_eps": 0.3}

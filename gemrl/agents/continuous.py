@@ -34,6 +34,7 @@ from gemrl.agents.networks.products import multiplying
 from gemrl.agents.normalization import freezing, frozen
 from gemrl.agents.off_policy import Family, Trial, on_host
 from gemrl.agents.reward_scale import in_rewards, remember
+from gemrl.algorithms.imitation import PolicyBatch
 from gemrl.algorithms.losses import Calibrated, weighted_square
 from gemrl.algorithms.planning import NStep
 from gemrl.algorithms.recipes.continuous import Recipe
@@ -209,11 +210,15 @@ def critic_loss(recipe: Recipe, critics: Critics, batch: Batch, alpha: Array | N
 def actor_loss(
     recipe: Recipe, actor: Actor | GaussianActor, critics: Critics, batch: Batch, temperature: Temperature | None
 ) -> tuple[Array, Any]:
-    """The negative of the objective that the policy maximizes, with its entropy if it has one; and the body's statistics."""
+    """What the policy minimizes: the loss of its values and of stored actions, without its entropy if it has one; statistics."""
     objective = recipe.actor_objective
     (action, density), statistics = actor.training(seen_states(batch.encoder, batch.states), batch.noise)
     q = critics[objective.critics_used].values(seen_pairs(batch.encoder, batch.states, action), action)
-    loss = -objective(q).mean()
+    value, distance, advantage = objective(q), ((action - batch.actions) ** 2).mean(axis=-1), None
+    constant = jax.lax.stop_gradient(value)
+    if recipe.imitation.weighs and not isinstance(batch.returns, Ends):
+        advantage = batch.returns.reshape(-1, len(value)).min(axis=0) - constant
+    loss = recipe.imitation(PolicyBatch(value, constant, distance, advantage))
     return loss if temperature is None or density is None else loss + temperature.value * density.mean(), statistics
 
 

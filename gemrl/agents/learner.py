@@ -116,8 +116,9 @@ def init_learner(recipe: Recipe, layout: Layout, seed: int) -> Learner:
     features = recipe.embedding.features
     body = build(recipe.body, rng, observation + features, recipe.distribution.outputs * action)
     actor = GaussianActor(body) if recipe.distribution.stochastic else Actor(body)
-    inputs = observation + 2 * features + action
-    critics = Critics(tuple(build(recipe.body, rng, inputs, 1, again=action) for _ in range(count)), vision_of(rng, layout))
+    taken = 0 if recipe.state_values else action
+    members = tuple(build(recipe.body, rng, observation + 2 * features + taken, 1, again=taken) for _ in range(count))
+    critics = Critics(members, vision_of(rng, layout), recipe.state_values)
     encoders = Encoders.start(Encoder.init(rng, observation, action, features)) if features else None
     normalizer = Normalizer.wanted(recipe, layout)
     scale = RewardScale.start() if recipe.normalize_rewards else None

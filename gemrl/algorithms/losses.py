@@ -86,6 +86,25 @@ class Huber(Loss):
         return xp.where(delta >= 0, error, self.alpha * error)
 
 
+@part
+@dataclass(frozen=True)
+class Expectile(Loss):
+    """|expectile - 1(delta > 0)| delta^2: expectile regression, to the worst return (0), the mean (0.5) or the best (1).
+
+    It is the asymmetric loss with alpha = expectile / (1 - expectile), times 1 - expectile.
+    """
+
+    expectile: float = 0.2
+    arguments: ClassVar[tuple[str, ...]] = ("expectile",)
+
+    def __post_init__(self) -> None:
+        check_number("expectile", self.expectile, 0.001, 0.999)
+
+    def __call__(self, delta: Array) -> Array:
+        xp = delta.__array_namespace__()
+        return (1 - self.expectile) * xp.maximum(delta, 0) ** 2 + self.expectile * xp.maximum(-delta, 0) ** 2
+
+
 class ActorObjective(ABC):
     """The objective that the deterministic policy gradient maximizes."""
 

@@ -8,7 +8,7 @@ from typing import Any
 from gemrl.algorithms.losses import FirstCritic
 from gemrl.algorithms.planning import LambdaReturn, NStep, Single, TwinReleased
 from gemrl.algorithms.recipe import BaseRecipe
-from gemrl.algorithms.recipes.continuous import DDPG, EMAC, GEM, GEM2, REDQ, TD3, Recipe
+from gemrl.algorithms.recipes.continuous import DDPG, EMAC, GEM, GEM2, REDQ, TD3, TD3_BC, VEM, Recipe
 from gemrl.algorithms.recipes.dictionary import DictionaryRecipe
 from gemrl.algorithms.recipes.discrete import (
     CLIPPED,
@@ -90,6 +90,21 @@ _add(
     "mfec",
     "model-free episodic control: best returns of nearest neighbours (Blundell et al., 2016)",
     NearestRecipe(),
+)
+
+_add(
+    "recorded data",
+    "vem",
+    "value-based episodic memory: gem on V, whose policy imitates the best stored actions (Ma et al., 2022)",
+    VEM,
+    compared_with="gem",
+)
+_add(
+    "recorded data",
+    "td3-bc",
+    "td3 with behavior cloning, on normalized observations (Fujimoto and Gu, 2021)",
+    TD3_BC,
+    compared_with="td3",
 )
 
 _ABLATIONS: tuple[tuple[str, str, dict[str, Any]], ...] = (

@@ -21,6 +21,8 @@ from gemrl.core.text import counted
 from gemrl.core.validation import check_number
 
 INFINITY = float("inf")
+WITHOUT_GRADIENTS = "learns each episode once, without gradient steps"
+"""Why tables cannot train on recorded data alone."""
 FIELDS_HINT = "; `gemrl algos --fields` lists the fields of each"
 
 
@@ -90,6 +92,13 @@ class BaseRecipe(ABC):
     def hindsight(self) -> int:
         """Copies of each episode that are stored with goals that it reached."""
         return 0
+
+    @property
+    def offline_problem(self) -> str | None:
+        """Why it cannot train on recorded data alone; None if it can."""
+        if not self.gradient_steps:
+            return WITHOUT_GRADIENTS
+        return "takes its goals from episodes that it plays: set hindsight=0" if self.hindsight else None
 
     @property
     def evaluation_eps(self) -> float:

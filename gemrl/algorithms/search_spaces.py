@@ -138,6 +138,9 @@ _DETERMINISTIC: dict[str, Parameter | Multiples] = _CONTINUOUS | {
     "exploration_noise": Range(0.05, 0.4),
     "target_policy_noise": Range(0.05, 0.4),
     "alpha": Range(0.1, 1.0),
+    "expectile": Range(0.1, 0.9),
+    "beta": Range(0.3, 10.0, log=True),
+    "q_weight": Range(0.5, 10.0, log=True),
 }
 _ONE_STEP = _DETERMINISTIC | {"tau": Range(1e-3, 5e-2, log=True), "depth": Choice((2, 3, 5, 10))}
 

@@ -40,9 +40,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="use algorithm and settings of the best trial of `gemrl tune`; --set is added",
     )
-    parser.add_argument(
-        "--steps", type=count, default=1_000_000, metavar="N", help="number of environment steps (default: 1,000,000)"
-    )
+    steps = "number of environment steps; with --offline, of gradient steps (default: 1,000,000)"
+    parser.add_argument("--steps", type=count, default=1_000_000, metavar="N", help=steps)
     parser.add_argument("--seed", type=whole, default=0, metavar="S", help="random seed (default: 0)")
     parser.add_argument("--run", type=path, metavar="DIR", help="run folder (default: runs/<algo>/<env>/<seed>)")
     add_settings(parser, "change hyperparameters, such as depth=20 learning_starts=1000")
@@ -62,6 +61,9 @@ def _add_data(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="PATH",
         help="start with recorded trajectories in the memory: .npz files, Minari datasets, runs (see docs/data.md)",
+    )
+    parser.add_argument(
+        "--offline", action="store_true", help="train on --data alone: --steps counts gradient steps (see docs/offline.md)"
     )
     parser.add_argument("--keep-data", action="store_true", help="never overwrite the rows of --data")
 
@@ -130,6 +132,7 @@ def train(options: argparse.Namespace) -> int:
         device=options.device,
         data=tuple(map(str, options.data)),
         keep_data=options.keep_data,
+        offline=options.offline,
         keep_best=options.keep_best,
     )
     terminal = Terminal()

@@ -8,6 +8,10 @@ STICKY = "repeat_action_probability"
 """The gymnasium argument for the probability that an Atari game repeats the last action."""
 
 
+OFFLINE = " (offline)"
+"""Ends the title of an environment in which runs were only evaluated."""
+
+
 def is_atari(env_id: str) -> bool:
     """Whether the id is that of an Atari game: ALE/Pong-v5, or PongNoFrameskip-v4 in the older naming scheme."""
     name = env_id.rpartition(":")[2]

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from gemrl.core.env_names import STICKY, is_atari, path_name, short_name
+from gemrl.core.env_names import OFFLINE, STICKY, is_atari, path_name, short_name
 from gemrl.envs.making import NamedEnv
 
 
@@ -30,6 +30,11 @@ def env_title(run: Mapping[str, Any]) -> str:
     """The environment's id, followed by its arguments if it has any."""
     arguments = ", ".join(f"{key}={value!r}" for key, value in env_args(run).items())
     return f"{run['env']} ({arguments})" if arguments else run["env"]
+
+
+def task_title(run: Mapping[str, Any]) -> str:
+    """What a run is compared on: the environment with its unusual arguments, and whether it trained on recorded data alone."""
+    return env_title({**run, "env_args": unusual_args(run)}) + (OFFLINE if run.get("offline") else "")
 
 
 def unusual_args(run: Mapping[str, Any]) -> dict[str, Any]:

@@ -8,8 +8,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from gemrl.agents.memory.recorded import Room, lanes_for
-from gemrl.algorithms.registry import algorithm_for, recipe_for
+from gemrl.algorithms.registry import RECIPES, AnyRecipe, algorithm_for, recipe_for
+from gemrl.core.exceptions import BadValue
 from gemrl.core.extras import check_installed
+from gemrl.core.layout import Layout
 from gemrl.core.steps import Trajectory
 from gemrl.core.threads import kept_flags, thread_count
 from gemrl.envs.spaces import Spaces
@@ -37,11 +39,15 @@ def new_run(options: TrainOptions, warn: Callable[[str], None]) -> NewRun:
     env.close()
     algo = algorithm_for(options.algo, layout)
     recipe = recipe_for(algo, options.env, layout, options.settings)
+    if options.offline:
+        _check_offline(algo, recipe, layout)
     every, episodes = default_evaluations(options.env)
     if options.tensorboard:
         check_installed("tensorboardX", "tensorboard")
     data = [read_source(Path(path), spaces, warn) for path in options.data]
     trajectories = [trajectory for found in data for trajectory in found]
+    if options.offline and not any(setting.startswith("buffer_size=") for setting in options.settings):
+        recipe = recipe.but(buffer_size=sum(trajectory.steps + 1 for trajectory in trajectories))  # one image more than steps
     _check_room(trajectories, recipe.settable().get("buffer_size"), options)
     description: dict[str, Any] = {
         "algo": algo,
@@ -65,7 +71,16 @@ def new_run(options: TrainOptions, warn: Callable[[str], None]) -> NewRun:
     if data:
         entries = [described(path, found) for path, found in zip(options.data, data, strict=True)]
         description |= {"data": entries, "keep_data": options.keep_data}
+        description |= {"offline": True} if options.offline else {}
     return NewRun(description, trajectories)
+
+
+def _check_offline(algo: str, recipe: AnyRecipe, layout: Layout) -> None:
+    """Raises if an algorithm cannot train on recorded data alone."""
+    if problem := recipe.offline_problem:
+        others = [name for name, other in RECIPES.items() if other.fits(layout) and not other.offline_problem and name != algo]
+        hint = f"; these can: {', '.join(others)}" if others else ""
+        raise BadValue(f"{algo} cannot train on recorded data alone: it {problem}{hint}")
 
 
 def _check_room(trajectories: list[Trajectory], buffer_size: int | None, options: TrainOptions) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -29,7 +29,7 @@ from gemrl.experiments.run_interface import Outcome, ResumeOptions, Screen, run_
 from gemrl.experiments.run_logs import Recorder
 from gemrl.experiments.versions import other_source
 from gemrl.training.logger import Logger, log
-from gemrl.training.loop import scheduled
+from gemrl.training.loop import Event, Schedule, scheduled
 from gemrl.training.model import Model
 from gemrl.training.models import model_class
 from gemrl.training.trackers import opened
@@ -90,8 +90,13 @@ class _Run:
 
     def __init__(self, folder: Path, description: dict[str, Any], screen: Screen, data: Sequence[Trajectory] = ()) -> None:
         self._folder, self._run, self._screen, self._data = folder, description, screen, data
-        self.steps = 0
+        self.steps, self._offline = 0, bool(description.get("offline", False))
         limit_env_calls(description.get("env_timeout", ENV_TIMEOUT))
+
+    @property
+    def _unit(self) -> str:
+        """What the run counts."""
+        return "gradient step" if self._offline else "step"
 
     def execute(self) -> Outcome:
         """Trains until the run ends or is interrupted."""
@@ -103,7 +108,7 @@ class _Run:
         say(self._first_line(model.recipe))
         if not found:
             self._remember(model)
-        for warning in model.recipe.warnings(self._run["steps"], model.n_envs):
+        for warning in [] if self._offline else model.recipe.warnings(self._run["steps"], model.n_envs):
             say(f"warning: {warning}")
         on_second = partial(end_now, f"stopped immediately; the last checkpoint in {folder} is kept", INTERRUPTED)
         with self._disk_errors(), Interrupts(on_second, ends=True) as interrupts:
@@ -119,7 +124,7 @@ class _Run:
                 self._check_present(model)
                 model.save(folder / "model")
             if not finished:
-                say(f"interrupted at step {model.num_timesteps:,}; continue with: gemrl resume {folder}")
+                say(f"interrupted at {self._unit} {model.num_timesteps:,}; continue with: gemrl resume {folder}")
             env = model.env[0] if isinstance(model.env, list) else model.env
             return Outcome(folder, finished, "rgb_array" in env.metadata.get("render_modes", ()))
 
@@ -129,7 +134,8 @@ class _Run:
         cap = chosen.settable().get("depth")
         depth = f", depth {cap}" if cap else ""
         envs = f" x {run['n_envs']}" if run["n_envs"] > 1 else ""
-        return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {counted(run['steps'], 'step')}{depth}"
+        steps = f"{counted(run['steps'], self._unit)}{' offline' if self._offline else ''}"
+        return f"{run['algo']} on {env_title(run)}{envs}, seed {run['seed']}, {steps}{depth}"
 
     def _new_model(self) -> Model:
         """An untrained model."""
@@ -146,7 +152,8 @@ class _Run:
         self._data = ()
         rows, trajectories = (sum(entry[name] for entry in entries) for name in ("rows", "trajectories"))
         origin = f"from {', '.join(entry['path'] for entry in entries)}{', which stay there' if keep else ''}"
-        self._screen.say(f"the memory starts with {counted(rows, 'row')} of {counted(trajectories, 'trajectory')} {origin}")
+        what = f"{counted(rows, 'row')} of {counted(trajectories, 'trajectory')} {origin}"
+        self._screen.say(f"the memory {'is' if self._offline else 'starts with'} {what}")
 
     def _load(self, found: checkpoints.Checkpoint) -> Model:
         """The model of a checkpoint; raises RunFolderError if it belongs to another run."""
@@ -167,18 +174,18 @@ class _Run:
         logged_until = recorder.last_step()  # before lines after the checkpoint are dropped
         best = BestModel(self._folder, kept=run.get("keep_best", False))  # runs that are older do not say
         best.start(found)
-        observation = self._restore(model, recorder, found)
+        self._restore(recorder, found)
         schedule = scheduled(environment_of(run), run["eval_every"], run["eval_episodes"], run["seed"])
         clock = checkpoints.Clock(run["checkpoint_every"], model.num_timesteps)
         write = partial(self._write_checkpoint, model, recorder, best)
-        events = self._screen.progress(model.training(run["steps"], schedule, observation), run["steps"], run["algo"])
+        events = self._screen.progress(self._events(model, schedule, resumed=found is not None), run["steps"], run["algo"])
         trackers = opened(self._trackers(model.num_timesteps), run_info(self._folder, run, logged_until))
         with trackers as writing, closing(recorder), closing(schedule.evaluator), closing(events):
             logger, compiling = Logger(writing), False
             for event in events:
                 interrupts.finished_step(typical=not compiling)
                 compiling = event.compiling
-                if not event.taken:  # it announces a round
+                if event.announces:
                     continue
                 if metrics := recorder(event):
                     log(logger, metrics, event.step)
@@ -200,12 +207,23 @@ class _Run:
             chosen.append(self._run["track"]["to"])
         return chosen
 
-    def _restore(self, model: Model, recorder: Recorder, found: checkpoints.Checkpoint | None) -> np.ndarray | None:
-        """Restores the logs and the running episode; returns its observation, or None to start a new episode."""
+    def _restore(self, recorder: Recorder, found: checkpoints.Checkpoint | None) -> None:
+        """Restores the logs, or starts new ones."""
         if found is None:
             recorder.start()
-            return None
-        recorder.resume(found.facts["recorder"], found.texts)
+        else:
+            recorder.resume(found.facts["recorder"], found.texts)
+
+    def _events(self, model: Model, schedule: Schedule, *, resumed: bool) -> Generator[Event]:
+        """The events of training, on the data alone or in the environment."""
+        if self._offline:
+            if resumed:
+                self._screen.say(f"resumed at {self._unit} {model.num_timesteps:,}")
+            return model.training_offline(self._run["steps"], schedule, resumed=resumed)
+        return model.training(self._run["steps"], schedule, self._running_episode(model) if resumed else None)
+
+    def _running_episode(self, model: Model) -> np.ndarray | None:
+        """The observation of the episode that was running, after replaying it; None to start a new episode."""
         with self._screen.working("replaying the running episode"):
             observation = model.replay()
         self._screen.say(f"resumed at step {model.num_timesteps:,}")

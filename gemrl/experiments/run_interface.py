@@ -40,6 +40,8 @@ class TrainOptions:
     data: tuple[str, ...] = ()
     """Paths of recorded trajectories that are in the memory from the start."""
     keep_data: bool = False
+    offline: bool = False
+    """Whether it takes gradient steps on the data alone; `steps` and `eval_every` then count these."""
     keep_best: bool = True
     """Whether the model of the best evaluation is kept beside the last one."""
 
@@ -48,7 +50,18 @@ class TrainOptions:
         check_number("n_envs", self.n_envs, 1, MAX_ENVS, whole=True)
         if self.keep_data and not self.data:
             raise BadValue("--keep-data keeps what --data names, but there is no --data")
+        if self.offline:
+            self._check_offline()
         _check_counts(self, "steps", "eval_every", "eval_episodes", "checkpoint_every", "env_timeout")
+
+    def _check_offline(self) -> None:
+        """Raises if an option has no meaning without steps of an environment."""
+        if not self.data:
+            raise BadValue("--offline trains on recorded trajectories alone: name them with --data PATH")
+        if self.n_envs > 1:
+            raise BadValue("--offline steps no environments: leave out --n-envs")
+        if self.keep_data:
+            raise BadValue("--offline never overwrites its data: leave out --keep-data")
 
 
 @dataclass(frozen=True)

@@ -57,6 +57,7 @@ RUN_FILE = FileKind(
             "xla_flags": AnyText(10_000),
             "data": Items(DATA, 10_000),
             "keep_data": Flag(),
+            "offline": Flag(),
             "keep_best": Flag(),
         },
     ),

@@ -15,7 +15,7 @@ class Callback:
     """Base class of callbacks. Override the methods you need; returning False stops the training."""
 
     def on_step(self, model: Model, event: Event) -> bool | None:
-        """Called after every step of the environments."""
+        """Called after every step of the environments or, in `learn_offline`, after every round."""
         return None
 
     def on_evaluation(self, model: Model, event: Event) -> bool | None:
@@ -52,16 +52,15 @@ class CallbackRunner:
             one.on_rollout_start()
 
     def on_event(self, event: Event) -> bool:
-        """Passes the event of a step to all callbacks; returns False if one of them stops the training."""
-        step = event.taken
-        assert step is not None
-        self._locals |= {
-            "event": event,
-            "new_obs": step.observation,
-            "rewards": step.transition.reward,
-            "dones": step.transition.terminated | step.transition.truncated,
-            "infos": step.infos,
-        }
+        """Passes the event of a step or round to all callbacks; returns False if one of them stops the training."""
+        self._locals["event"] = event
+        if step := event.taken:
+            self._locals |= {
+                "new_obs": step.observation,
+                "rewards": step.transition.reward,
+                "dones": step.transition.terminated | step.transition.truncated,
+                "infos": step.infos,
+            }
         results = [one.on_step(self._model, event) for one in self._own]
         if event.evaluation:
             results += [one.on_evaluation(self._model, event) for one in self._own]

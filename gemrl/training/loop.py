@@ -1,8 +1,12 @@
-"""The training loop: environment -> memory -> round, and scheduled evaluation. It works with any algorithm and writes no file."""
+"""The training loops: environment -> memory -> round, or rounds alone, and scheduled evaluation.
+
+They work with any algorithm and write no file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import sys
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,12 +23,12 @@ from gemrl.training.hindsight import Hindsight
 
 @dataclass(frozen=True)
 class Event:
-    """What happened in one step of the environments, or is about to happen."""
+    """What happened in one step of the environments or, offline, in one round; or what is about to happen."""
 
     step: int
-    """The number of steps taken, all of which are in the memory."""
+    """The number of steps taken, all of which are in the memory; offline, the number of gradient steps."""
     taken: Step | None = None
-    """The step of the environments; None in events that announce a round."""
+    """The step of the environments; None in events that announce a round, and offline."""
     compiling: bool = False
     """True just before the first round with, or the first without, a refresh: compiling it may take seconds."""
     refreshing: bool = False
@@ -35,6 +39,11 @@ class Event:
     """Losses of the last of these rounds."""
     evaluation: Evaluation | None = None
 
+    @property
+    def announces(self) -> bool:
+        """Whether it announces a round, rather than telling what has happened."""
+        return self.compiling or self.refreshing
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -42,6 +51,11 @@ class Schedule:
 
     evaluator: Evaluator
     every: int = 10_000
+
+    def evaluation(self, agent: Agent, before: int, step: int, steps: int) -> Evaluation | None:
+        """The evaluation that is due after the steps from `before` to `step` of `steps`, if one is."""
+        due = step // self.every > before // self.every or step >= steps
+        return self.evaluator(agent) if due else None
 
 
 def scheduled(env: str | EnvironmentMaker, every: int, episodes: int, seed: int) -> Schedule:
@@ -79,13 +93,31 @@ def train(
         step += int(taken.transition.stored.sum())
         losses, rounds = None, agent.rounds_due(before, step)
         for due in rounds:  # several may follow one step of many environments
-            refreshing = agent.refreshes(due)
-            compiling = agent.recipe.compiles and refreshing not in compiled
-            if refreshing or compiling:
-                yield Event(step, compiling=compiling, refreshing=refreshing)
-                compiled.add(refreshing)
-            losses = agent.learn(due)
-        evaluation = None
-        if schedule and (step // schedule.every > before // schedule.every or step >= steps):
-            evaluation = schedule.evaluator(agent)
+            losses = yield from _round(agent, due, step, compiled)
+        evaluation = schedule.evaluation(agent, before, step, steps) if schedule else None
         yield Event(step, taken, rounds=len(rounds), losses=losses, evaluation=evaluation)
+
+
+def train_offline(agent: Agent, steps: int, *, start: int = 0, schedule: Schedule | None = None) -> Iterator[Event]:
+    """Trains on the memory as it is, from gradient step `start` to gradient step `steps`, and yields an event for each round.
+
+    The rounds are those that would be due if environments were stepped between them.
+    """
+    rounds_due, per_round = agent.rounds_due(0, sys.maxsize - 1), agent.recipe.gradient_steps
+    compiled: set[bool] = set()
+    step = start
+    while step < steps:
+        before, step = step, step + per_round
+        losses = yield from _round(agent, rounds_due[before // per_round], before, compiled)
+        evaluation = schedule.evaluation(agent, before, step, steps) if schedule else None
+        yield Event(step, rounds=1, losses=losses, evaluation=evaluation)
+
+
+def _round(agent: Agent, due: int, step: int, compiled: set[bool]) -> Generator[Event, None, dict[str, float]]:
+    """The round that is due at an environment step; announces it first if it may take long. `compiled` are kinds of rounds."""
+    refreshing = agent.refreshes(due)
+    compiling = agent.recipe.compiles and refreshing not in compiled
+    if refreshing or compiling:
+        yield Event(step, compiling=compiling, refreshing=refreshing)
+        compiled.add(refreshing)
+    return agent.learn(due)

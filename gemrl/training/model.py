@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import secrets
 import warnings
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import closing, nullcontext
-from typing import Any, NoReturn, Self
+from typing import Any, NamedTuple, NoReturn, Self
 
 import numpy as np
 from gymnasium.spaces import Dict
@@ -32,7 +32,7 @@ from gemrl.training.display import displayed
 from gemrl.training.evaluation import Evaluation
 from gemrl.training.export.exporting import export_policy
 from gemrl.training.logger import Logger, log
-from gemrl.training.loop import Event, Schedule, scheduled, train
+from gemrl.training.loop import Event, Schedule, scheduled, train, train_offline
 from gemrl.training.metrics import Metrics
 from gemrl.training.remembering import as_trajectories
 from gemrl.training.trackers import opened
@@ -41,6 +41,18 @@ from gemrl.training.trackers.tensorboard import TensorBoard, numbered
 
 POLICIES = ("MlpPolicy", "CnnPolicy", "MultiInputPolicy")
 """Stable-Baselines3's names of policies for vectors, images and Dict observations."""
+
+
+class _Training(NamedTuple):
+    """One call of `learn` or `learn_offline`."""
+
+    events: Callable[[int, Schedule | None], Generator[Event]]
+    start: int
+    steps: int
+    log_interval: int | None
+    logged: Callable[[], int]
+    """What `log_interval` counts."""
+    warnings: Sequence[str] = ()
 
 
 class Model(Attributes):
@@ -155,6 +167,17 @@ class Model(Attributes):
             self.num_timesteps = event.step
             yield event
 
+    def training_offline(self, steps: int, schedule: Schedule | None = None, *, resumed: bool = False) -> Generator[Event]:
+        """Takes gradient steps on the memory as it is until `num_timesteps` reaches `steps`; yields an event for each round.
+
+        `resumed` continues exactly where a model was that has been saved with its memory.
+        """
+        if not resumed:
+            self.agent.abandon()
+        for event in train_offline(self.agent, steps, start=self.num_timesteps, schedule=schedule):
+            self.num_timesteps = event.step
+            yield event
+
     def replay(self) -> np.ndarray | None:
         """Replays the episodes that were running when the model was saved with its memory; returns their observations [E, D].
 
@@ -192,26 +215,69 @@ class Model(Attributes):
         check_number("total_timesteps", total_timesteps, 1, whole=True)
         start = 0 if reset_num_timesteps else self.num_timesteps
         steps = start + total_timesteps
-        if trackers and not isinstance(self.logger, Logger):
-            raise BadValue("trackers need gemrl's own logger, which set_logger has replaced")
-        callbacks = CallbackRunner(self, callback, steps)
         schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
+        found = self.recipe.warnings(steps, self.n_envs)
+        plan = _Training(self.training, start, steps, log_interval, lambda: self._metrics.episodes, found)
+        return self._train(plan, callback, tb_log_name, reset_num_timesteps, progress_bar, schedule, trackers)
+
+    def learn_offline(
+        self,
+        gradient_steps: int,
+        callback: AnyCallback | None = None,
+        log_interval: int | None = 1000,
+        tb_log_name: str | None = None,
+        reset_num_timesteps: bool = True,
+        progress_bar: bool = False,
+        *,
+        eval_env: str | EnvironmentMaker | None = None,
+        eval_every: int = 10_000,
+        eval_episodes: int = 10,
+        trackers: Sequence[str | Tracker] = (),
+    ) -> Self:
+        """Trains on what is in the memory, without a step of the environment: call `remember` before it.
+
+        It takes whole rounds of the recipe until there are at least `gradient_steps` of them; `num_timesteps` counts them, and so
+        do `log_interval` and `eval_every`. All other arguments are those of `learn`.
+        """
+        check_number("gradient_steps", gradient_steps, 1, whole=True)
+        if problem := self.recipe.offline_problem:
+            raise BadValue(f"{self.algo} cannot train on recorded data alone: it {problem}")
+        if not len(self.memory):
+            raise BadValue("the memory is empty, so there is nothing to learn from: call remember before learn_offline")
+        start = 0 if reset_num_timesteps else self.num_timesteps
+        schedule = None if eval_env is None else scheduled(eval_env, eval_every, eval_episodes, self.seed)
+        plan = _Training(self.training_offline, start, start + gradient_steps, log_interval, lambda: self._metrics.updates)
+        return self._train(plan, callback, tb_log_name, reset_num_timesteps, progress_bar, schedule, trackers)
+
+    def _train(
+        self,
+        plan: _Training,
+        callback: AnyCallback | None,
+        log_name: str | None,
+        reset: bool,
+        progress_bar: bool,
+        schedule: Schedule | None,
+        trackers: Sequence[str | Tracker],
+    ) -> Self:
+        """One call of `learn` or `learn_offline`."""
         with closing(schedule.evaluator) if schedule else nullcontext():
+            if trackers and not isinstance(self.logger, Logger):
+                raise BadValue("trackers need gemrl's own logger, which set_logger has replaced")
+            callbacks = CallbackRunner(self, callback, plan.steps)
             if schedule:
                 schedule.evaluator.spaces.check_fits(self.spaces, for_memory=False)
-            for warning in self.recipe.warnings(steps, self.n_envs):
-                warnings.warn(warning, stacklevel=2)
-            self._start_at(start, reset_num_timesteps)  # only after all arguments have been checked
+            for warning in plan.warnings:
+                warnings.warn(warning, stacklevel=3)
+            self._start_at(plan.start, reset)  # only after all arguments have been checked
             if self._log:
-                folder = numbered(self._log, tb_log_name or self.algo, new=reset_num_timesteps)
-                trackers = [TensorBoard(folder), *trackers]
-            events = self.training(steps, schedule)
+                trackers = [TensorBoard(numbered(self._log, log_name or self.algo, new=reset)), *trackers]
+            events = plan.events(plan.steps, schedule)
             if progress_bar:
-                events = displayed(events, steps, self.algo)
+                events = displayed(events, plan.steps, self.algo)
             with opened(trackers, self._run_info()) as open_trackers:
                 if isinstance(self.logger, Logger):
                     self.logger = Logger(open_trackers)
-                self._run(events, callbacks, log_interval)
+                self._run(events, callbacks, plan)
         return self
 
     def remember(self, episodes: Iterable[Mapping[str, Any] | Trajectory], *, keep: bool = False) -> None:
@@ -234,7 +300,7 @@ class Model(Attributes):
         config = {"algo": self.algo, "seed": self.seed, "recipe": self.recipe.as_dict()}
         return RunInfo(f"{group}, seed {self.seed}", group, secrets.token_hex(4), config=config)
 
-    def _run(self, events: Generator[Event], callbacks: CallbackRunner, log_interval: int | None) -> None:
+    def _run(self, events: Generator[Event], callbacks: CallbackRunner, plan: _Training) -> None:
         """Trains until a callback stops it or all steps are done. Ctrl-C takes effect between two steps."""
         callbacks.start()
         compiling = False
@@ -242,11 +308,11 @@ class Model(Attributes):
             for event in events:
                 interrupts.finished_step(typical=not compiling)
                 compiling = event.compiling
-                if not event.taken:  # it announces a round, which belongs to the step
+                if event.announces:  # the round belongs to the next event
                     continue
-                before = self._metrics.episodes
+                before = plan.logged()
                 self._metrics.update(event)
-                if event.evaluation or (log_interval and self._metrics.episodes // log_interval > before // log_interval):
+                if event.evaluation or (plan.log_interval and plan.logged() // plan.log_interval > before // plan.log_interval):
                     self.dump_logs(event.evaluation)
                 if not callbacks.on_event(event):
                     break

@@ -56,11 +56,12 @@ class Actor(eqx.Module):
 class Critics(eqx.Module):
     """C critics Q(s, a), initialized independently. On a CPU, evaluating them in turn is faster than one batched product.
 
-    If observations are images, critics share an encoder: they see its features.
+    If observations are images, critics share an encoder: they see its features. Critics `of_states` ignore the action: V(s).
     """
 
     members: tuple[BodyNetwork, ...]
     vision: Vision | None = None
+    of_states: bool = eqx.field(static=True, default=False)
 
     def see(self, observation: Array) -> Array:
         """What critics and actors see of observations [*B, *O]: the features of images, or the vectors themselves. [*B, D]."""
@@ -86,24 +87,29 @@ class Critics(eqx.Module):
     def with_statistics(self, statistics: Any) -> Critics:
         """The same critics with the statistics that `training` returned."""
         members = tuple(critic.with_statistics(own) for critic, own in zip(self.members, statistics, strict=True))
-        return Critics(members, self.vision)
+        return Critics(members, self.vision, self.of_states)
 
     def _inputs(self, observation: Array, action: Array) -> list[tuple[Array, Array]]:
         """The inputs of each critic: (s, a), and the action again."""
+        action = self._seen(action)
         x = observation.__array_namespace__().concatenate([observation, action], axis=-1)
         if x.ndim == 2:
             return [(x, action)] * len(self.members)
         return [(x[number], action[number]) for number in range(len(self.members))]
 
+    def _seen(self, action: Array) -> Array:
+        """What critics see of actions: all, or nothing [..., 0]."""
+        return action[..., :0] if self.of_states else action
+
     def __getitem__(self, which: slice) -> Critics:
         """A slice of the critics."""
-        return Critics(self.members[which], self.vision)
+        return Critics(self.members[which], self.vision, self.of_states)
 
     def fast(self) -> FastCritics:
         """The same functions in the bodies' fast form."""
         together = self.members[0].fast_ensemble(self.members)
         values = Critics(tuple(critic.fast() for critic in self.members)) if together is None else together
-        return FastCritics(self.see, values)
+        return FastCritics(self.see, (lambda seen, action: values(seen, self._seen(action))) if self.of_states else values)
 
 
 class FastCritics(NamedTuple):

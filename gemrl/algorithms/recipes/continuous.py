@@ -1,4 +1,4 @@
-"""Recipes with a deterministic policy: GEM, TD3, DDPG, REDQ and steps between them."""
+"""Recipes with a deterministic policy: GEM, TD3, DDPG, REDQ, steps between them, and their relatives for recorded data."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import ClassVar, Self
 from gemrl.algorithms.bodies import BatchRenormalized, Body, Perceptron
 from gemrl.algorithms.distributions import Deterministic, Distribution, Gaussian
 from gemrl.algorithms.embeddings import Embedding, NoEmbedding, StateAction
-from gemrl.algorithms.losses import ActorObjective, Asymmetric, Calibrated, FirstCritic, Loss, MeanOfCritics
-from gemrl.algorithms.planning import Planner, Stopping, Twin
+from gemrl.algorithms.imitation import AdvantageWeighted, BehaviorCloning, Imitation, NoImitation
+from gemrl.algorithms.losses import ActorObjective, Asymmetric, Calibrated, Expectile, FirstCritic, Loss, MeanOfCritics
+from gemrl.algorithms.planning import Planner, Single, Stopping, Twin
 from gemrl.algorithms.recipe import BaseRecipe, choice, number
 from gemrl.algorithms.recipes.images import image_preset
 from gemrl.algorithms.schedules import Constant, Schedule
@@ -82,6 +83,8 @@ class Recipe(BaseRecipe):
     )
     regress_on_both: bool = choice(False, "each critic regresses on the returns of all groups, not only of its own", bool)
     actor_objective: ActorObjective = choice(MeanOfCritics(), "critics that the policy maximizes", ActorObjective)
+    imitation: Imitation = choice(NoImitation(), "what the policy learns from stored actions", Imitation)
+    state_values: bool = choice(False, "critics value states, V(s), instead of actions, Q(s, a)", bool)
     separate_batches: bool = choice(False, "each group of critics draws its own minibatch", bool)
     joint_critics: bool = choice(
         False, "critics value a step and the end of its rollout in one pass, without target networks (CrossQ)", bool
@@ -113,6 +116,20 @@ class Recipe(BaseRecipe):
             raise BadValue("Calibrated compares values in the memory, so it needs Planned or PlannedLengths targets")
         if self.joint_critics:
             self._check_joint()
+        if self.imitation.weighs and self.separate_batches:
+            raise BadValue(f"{type(self.imitation).__name__} needs one minibatch for all critics: set separate_batches=False")
+        if self.state_values:
+            self._check_state_values()
+
+    def _check_state_values(self) -> None:
+        """Raises if a field needs values of actions."""
+        if self.imitation.climbs:
+            raise BadValue("the policy cannot follow values of states: with state_values, set imitation=AdvantageWeighted()")
+        if self.planner.uses_stored:
+            raise BadValue(f"{self.planner} compares values of actions, which state_values does not have: set planner=Single()")
+        if self.embedding.features or self.bound.weight:
+            part = self.embedding if self.embedding.features else self.bound
+            raise BadValue(f"{type(part).__name__} needs values of actions, which state_values does not have")
 
     def _check_joint(self) -> None:
         """Raises if a field does not fit critics that value a step and the end of its rollout in one pass."""
@@ -126,6 +143,8 @@ class Recipe(BaseRecipe):
             raise BadValue(f"joint_critics does not work with {type(self.bound).__name__}: set bound=NoBound()")
         if self.anchor.stored:
             raise BadValue(f"joint_critics does not work with {type(self.anchor).__name__}: set anchor=NoAnchor()")
+        if self.imitation.weighs:
+            raise BadValue(f"joint_critics does not work with {type(self.imitation).__name__}: set imitation=NoImitation()")
 
     @property
     def planner(self) -> Planner:
@@ -154,7 +173,8 @@ class Recipe(BaseRecipe):
         """The recipe with the preset for images, and with the paper's rollout cap for a task, unless its planner needs none."""
         chosen = self._for_images(layout) if layout.is_image else self
         planner = self.planner
-        capped = planner.capped_by_task and planner.rollout_cap > 1  # one step stays one step
+        one_step = planner.rollout_cap == 1  # it stays one step
+        capped = planner.capped_by_task and not one_step and not self.state_values  # the paper's caps are for values of actions
         return chosen.but(depth=preset_depth(env_id)) if capped else chosen
 
     def _for_images(self, layout: Layout) -> Self:
@@ -208,3 +228,22 @@ TD3 = GEM.but(
 DDPG = TD3.but(n_critics=1, target_policy_noise=0.0, policy_delay=1, target_update_interval=1)
 EMAC = DDPG.but(buffer_size=100_000, batch_size=256, net_arch=(256, 256), anchor=NearestReturn())
 REDQ = GEM.but(tau=0.005, target_update_interval=1, n_pairs=1, n_critics=4, targets=Fresh(subset=2), loss=Asymmetric(1.0))
+TD3_BC = TD3.but(
+    learning_rate=3e-4,
+    learning_starts=0,
+    batch_size=256,
+    train_freq=100,
+    gradient_steps=100,
+    net_arch=(256, 256),
+    imitation=BehaviorCloning(2.5),
+    normalize_observations=True,
+)
+VEM = GEM.but(
+    learning_starts=0,
+    policy_average=2_000,
+    n_critics=1,
+    planner=Single(1000),
+    loss=Expectile(0.2),
+    imitation=AdvantageWeighted(),
+    state_values=True,
+)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
-from gemrl.algorithms.recipe import BaseRecipe, linear_schedule, number
+from gemrl.algorithms.recipe import WITHOUT_GRADIENTS, BaseRecipe, linear_schedule, number
 from gemrl.core.layout import Layout
 
 
@@ -28,6 +28,11 @@ class NearestRecipe(BaseRecipe):
     def neighbours(self) -> int:
         """How many rows an estimate averages: k, but at most the capacity of a table."""
         return min(self.k, self.rows_per_action)
+
+    @property
+    def offline_problem(self) -> str:
+        """Its gradient steps are none."""
+        return WITHOUT_GRADIENTS
 
     @property
     def gradient_steps(self) -> int:

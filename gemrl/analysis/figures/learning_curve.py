@@ -11,8 +11,9 @@ from gemrl.analysis.figures.curves import mark_untrained, shade_warm_up
 from gemrl.analysis.figures.encoding import encoded
 from gemrl.analysis.labels import step_label
 from gemrl.analysis.palette import BLUE, GREY, ORANGE, Style
+from gemrl.analysis.results.run import warm_up
 from gemrl.core.files import write_bytes
-from gemrl.experiments.description import env_title
+from gemrl.experiments.description import env_title, task_title
 
 
 def learning_curve(folder: Path) -> Path | None:
@@ -40,20 +41,21 @@ def _figure(plt: Any, run: dict[str, Any], data: dict[str, np.ndarray]) -> Any:
     """Two panels over the environment steps: return and estimation error."""
     figure, (top, bottom) = plt.subplots(2, 1, figsize=(8, 5), sharex=True, height_ratios=(3, 1), layout="constrained")
     step, mean, std = data["step"], data["return_mean"], data["return_std"]
-    warm_up = float(np.clip(run.get("recipe", {}).get("learning_starts", 0), 0, run.get("steps", 0)))
-    title = f"{run['algo']} on {env_title(run)}, seed {run['seed']}: return {mean[-1]:,.1f} at {int(step[-1]):,} steps"
+    before = float(np.clip(warm_up(run), 0, run.get("steps", 0)))
+    unit = "gradient steps offline" if run.get("offline") else "steps"
+    title = f"{run['algo']} on {env_title(run)}, seed {run['seed']}: return {mean[-1]:,.1f} at {int(step[-1]):,} {unit}"
     figure.suptitle(title, fontsize=12, fontweight="bold", wrap=True)
     top.fill_between(step, mean - std, mean + std, color=BLUE, alpha=0.2, linewidth=0)
-    _line(top, step, mean, Style(BLUE, "solid", "o"), warm_up)
+    _line(top, step, mean, Style(BLUE, "solid", "o"), before)
     bottom.axhline(0, color=GREY, linewidth=0.8)
-    _line(bottom, step, data["estimation_error"], Style(ORANGE, "solid", "s"), warm_up)
-    top.set_title(_subtitle(run, untrained=bool((step <= warm_up).any())), fontsize=9, color="#555555")
+    _line(bottom, step, data["estimation_error"], Style(ORANGE, "solid", "s"), before)
+    top.set_title(_subtitle(run, untrained=bool((step <= before).any())), fontsize=9, color="#555555")
     top.set_ylabel("return")
     bottom.set_ylabel("estimation\nerror")
-    bottom.set_xlabel(step_label(run["env"]))
+    bottom.set_xlabel(step_label(task_title(run)))
     last = max(float(step[-1]), 1)
     for axes in (top, bottom):
-        shade_warm_up(axes, warm_up, last, width=7, fontsize=9, label=axes is top)
+        shade_warm_up(axes, before, last, width=7, fontsize=9, label=axes is top)
         axes.grid(alpha=0.3)
         axes.spines[["top", "right"]].set_visible(False)
         axes.yaxis.set_major_formatter(lambda y, _: f"{y:,g}")

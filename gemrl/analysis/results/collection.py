@@ -15,7 +15,7 @@ from gemrl.analysis.results.run import Run, read_run
 from gemrl.analysis.results.searches import FoundSearch, read_searches
 from gemrl.core.env_names import id_of
 from gemrl.core.exceptions import RunFolderError
-from gemrl.experiments.description import env_title, unusual_args
+from gemrl.experiments.description import task_title
 from gemrl.experiments.run_folder import RUN_FILE
 from gemrl.experiments.studies.study_file import read_study_file
 from gemrl.experiments.tuning.files import TRIALS, TUNE_FILE
@@ -171,8 +171,8 @@ def _too_short(collection: Collection) -> list[str]:
 
 
 def _with_env_titles(found: Sequence[Run]) -> list[Run]:
-    """The runs, with unusual environment arguments added to the name of the environment."""
-    return [replace(run, env=env_title(run.description | {"env_args": unusual_args(run.description)})) for run in found]
+    """The runs, each with the title of what it is compared on as the name of its environment."""
+    return [replace(run, env=task_title(run.description)) for run in found]
 
 
 def _with_distinct_methods(found: Iterable[Run]) -> list[Run]:

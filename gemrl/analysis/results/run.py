@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,12 @@ def task_name(env: str) -> str:
     """The name of an environment without namespace, version and arguments: Alien for ALE/Alien-v5 and AlienNoFrameskip-v4."""
     name = id_of(env).split(":")[-1].split("/")[-1]
     return re.sub(r"-v\d+$", "", name).removesuffix("NoFrameskip")
+
+
+def warm_up(description: Mapping[str, Any]) -> int:
+    """The number of steps of a run before training starts; 0 if its recipe has no such field, or if it trained offline."""
+    steps = description.get("recipe", {}).get("learning_starts", 0)
+    return steps if isinstance(steps, int) and not description.get("offline") else 0
 
 
 @dataclass(frozen=True)
@@ -47,13 +53,12 @@ class Run:
 
     @property
     def learning_starts(self) -> int:
-        """The number of steps before training starts; 0 if the recipe has no such field."""
-        steps = self.recipe.get("learning_starts", 0)
-        return steps if isinstance(steps, int) else 0
+        """The number of steps before training starts; 0 if there are none."""
+        return warm_up(self.description)
 
     def same_as(self, other: Run) -> bool:
         """Whether both are the same training run: equal settings, and equal evaluations at all steps that both contain."""
-        names = ("algo", "env", "env_args", "seed", "n_envs", "recipe", "data", "keep_data")
+        names = ("algo", "env", "env_args", "seed", "n_envs", "recipe", "data", "keep_data", "offline")
         if self.method != other.method or any(self.description.get(name) != other.description.get(name) for name in names):
             return False
         shared, own_index, other_index = np.intersect1d(self.evaluations["step"], other.evaluations["step"], return_indices=True)

@@ -21,6 +21,8 @@ TRAINING_MS = {
     "emac": 6.0,
     "sac": 8.0,
     "redq": 14.0,
+    "vem": 12.0,
+    "td3-bc": 6.0,
     "optimality-tightening": 8.0,
     "ladder-0": 5.0,
     "ladder-1": 7.0,
