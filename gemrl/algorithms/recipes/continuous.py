@@ -179,7 +179,7 @@ class Recipe(BaseRecipe):
 
     def _for_images(self, layout: Layout) -> Self:
         """The recipe with the preset for images."""
-        return self.but(**image_preset(self.train_freq, self.tau, layout), embedding=NoEmbedding(), normalize_observations=False)
+        return self.but(**image_preset(self.train_freq, layout), embedding=NoEmbedding(), normalize_observations=False)
 
 
 PRESET_DEPTHS = {"HalfCheetah": 1000, "Ant": 1000, "Swimmer": 1000, "Humanoid": 5, "Walker2d": 5, "Hopper": 5}

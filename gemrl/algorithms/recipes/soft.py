@@ -62,7 +62,7 @@ class SoftRecipe(BaseRecipe):
         """
         if not layout.is_image:
             return self
-        return self.but(**image_preset(self.train_freq, self.tau, layout), initial_temperature=0.1, normalize_observations=False)
+        return self.but(**image_preset(self.train_freq, layout), initial_temperature=0.1, normalize_observations=False)
 
 
 CROSSQ = SoftRecipe(learning_rate=1e-3, policy_delay=3, adam_beta1=0.5, joint_critics=True, body=BatchRenormalized((512, 512)))
