@@ -34,6 +34,7 @@ SETTINGS = re.compile(
             r"\b95% intervals?",
             r"\d+ x \d+",
             r"\b(\d+)-\1\b",
+            rf"{MANY} wide\b",
             r"\d+\.\d+\.\d+",
             r"[(,] ?(?:19|20)\d\d[),;]",
         )
