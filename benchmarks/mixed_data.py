@@ -57,7 +57,8 @@ def collected(options: argparse.Namespace) -> Iterator[tuple[str, list[Episode]]
             model = trained(options.env, options.run, steps or min(options.steps), options.others)
             seeds = [derived_seed(options.seed, f"episodes after {steps} steps", number) for number in range(options.episodes)]
             played = enumerate(play(model, env, steps, seed) for seed in seeds)
-            np.savez_compressed(kept, **{f"{number}/{name}": x for number, one in played for name, x in one.items()})
+            parts: dict[str, Any] = {f"{number}/{name}": x for number, one in played for name, x in one.items()}
+            np.savez_compressed(kept, **parts)
         yield (f"gem after {steps:,} steps" if steps else "random"), _read(kept)
 
 
@@ -83,7 +84,8 @@ def main() -> None:
     options.others = ["--seed", str(options.seed), *others]
     kinds = dict(collected(options))
     everything = [episode for episodes in kinds.values() for episode in episodes]
-    np.savez_compressed(options.out, **{name: np.concatenate([one[name] for one in everything]) for name in everything[0]})
+    arrays: dict[str, Any] = {name: np.concatenate([one[name] for one in everything]) for name in everything[0]}
+    np.savez_compressed(options.out, **arrays)
     with options.out.with_suffix(".csv").open("w", newline="") as file:
         table = csv.writer(file, lineterminator="\n")
         table.writerow(("episodes of", "episodes", "rows", "return_mean", "return_max"))

@@ -125,7 +125,7 @@ def test_gradient_steps_equal_pytorch(name: str) -> None:
                 policy_loss = -2.5 / first.detach().abs().mean() * first.mean() + torch.nn.functional.mse_loss(chosen, action)
             update(optimizers[1], policy_loss)
         learner, losses = step_once(recipe, memory, learner, drawn)
-        np.testing.assert_allclose(losses[0], loss.detach(), rtol=1e-4)  # type: ignore[union-attr]
+        np.testing.assert_allclose(losses[0], loss.detach(), rtol=1e-4)
     np.testing.assert_allclose(losses[1], policy_loss.detach(), rtol=1e-4, atol=1e-5)
     ours = torch_arrays(learner.actor, "actor") | torch_arrays(learner.critics, "critics")
     for array_name, theirs in (actor | critics).items():
