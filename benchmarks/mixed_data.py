@@ -57,8 +57,8 @@ def collected(options: argparse.Namespace) -> Iterator[tuple[str, list[Episode]]
             model = trained(options.env, options.run, steps or min(options.steps), options.others)
             seeds = [derived_seed(options.seed, f"episodes after {steps} steps", number) for number in range(options.episodes)]
             played = enumerate(play(model, env, steps, seed) for seed in seeds)
-            arrays: dict[str, Any] = {f"{number}/{name}": x for number, one in played for name, x in one.items()}
-            np.savez_compressed(kept, **arrays)
+            parts: dict[str, Any] = {f"{number}/{name}": x for number, one in played for name, x in one.items()}
+            np.savez_compressed(kept, **parts)
         yield (f"gem after {steps:,} steps" if steps else "random"), _read(kept)
 
 
