@@ -48,7 +48,7 @@ def main() -> None:
     parser.add_argument("--set", nargs="+", default=[], metavar="FIELD=VALUE", help="change fields of gem2")
     parser.add_argument("--out", type=Path, default=Path("policies"), help="folder of the CSV files (default: policies)")
     options = parser.parse_args()
-    recipe = GEM2.but(trial_every=0).but_from_text([split_setting(setting) for setting in options.set])
+    recipe = GEM2.but_from_text([split_setting(setting) for setting in options.set])
     model = gemrl.GEM2(gym.make(options.env), seed=options.seed, **vars(recipe))
     evaluator = Evaluator(NamedEnv(options.env), episodes=EPISODES, seed=options.seed + 100)
     files = []

@@ -127,7 +127,7 @@ def test_joint_critics_share_the_statistics_of_both_steps() -> None:
     states, actions = rng.normal(size=(2, 6, 3)).astype(np.float32), rng.normal(2, 3, size=(2, 6, 2)).astype(np.float32)
     reward, discount = rng.normal(size=6).astype(np.float32), np.array([0.99, 0.99, 0, 0.9, 0.99, 0], np.float32)
     ends = Ends(reward, discount, states[1], actions[1])
-    nothing: dict[str, Any] = dict.fromkeys(("lower", "upper", "states", "actions", "following", "encoder", "noise"))
+    nothing: dict[str, Any] = dict.fromkeys(("lower", "upper", "anchor", "states", "actions", "following", "encoder", "noise"))
     batch = Batch(observation=states[0], action=actions[0], returns=ends, **nothing)
     q, returns, statistics = joint_values(critics, batch, ends)
     values = []

@@ -100,7 +100,7 @@ def test_the_second_ladder_goes_from_gem_to_gem2() -> None:
     changed = [set(difference(one, following)) for one, following in pairwise(GEM2_LADDER)]
     assert sum(map(len, changed)) == len(set.union(*changed))  # no field goes back and forth
     assert changed[0] == {"distribution"}
-    assert changed[3:] == [{"embedding"}, {"loss"}, {"policy_average"}, {"trial_every"}]
+    assert changed[3:] == [{"embedding"}, {"loss"}, {"policy_average"}]
 
 
 def test_baselines_have_the_published_hyperparameters() -> None:

@@ -225,8 +225,7 @@ _ladder(
         "+ CrossQ's critics and its numbers: batch renormalization, both ends in one pass, 256 wide, one update",
         "+ state-action embeddings",
         "+ an alpha that sets itself",
-        "+ an averaged policy",
-        "+ trials of policies, which gives gem2",
+        "+ an averaged policy, which gives gem2",
     ),
 )
 

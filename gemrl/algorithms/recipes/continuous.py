@@ -203,7 +203,6 @@ GEM2 = GEM.but(
     target_update_interval=250,
     policy_delay=3,
     policy_average=1_000,
-    trial_every=4_000,
     body=BatchRenormalized((256, 256)),
     n_pairs=1,
     targets=PlannedLengths(Stopping()),

@@ -54,6 +54,5 @@ GEM2_LADDER = climbed(
     {"embedding": StateAction(128)},
     {"loss": Calibrated()},
     {"policy_average": 1_000},
-    {"trial_every": 4_000},
 )
 """From GEM, with gem2's warm-up, up to gem2."""

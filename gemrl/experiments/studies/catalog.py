@@ -108,7 +108,7 @@ _ALL = (
     Study(
         "gem2-ladder",
         "The ladder from gem to gem2, one idea at a time",
-        tuple(f"gem2-ladder-{rung}" for rung in range(8)),
+        tuple(f"gem2-ladder-{rung}" for rung in range(7)),
         ("HalfCheetah-v5", "Hopper-v5"),
         (0, 1),
         50_000,
